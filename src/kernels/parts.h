@@ -1,0 +1,35 @@
+// What an ISA folder exports: pointers to the parts that it has. Null entries leave what the level below
+// provides; a null function inside `elementwise` or `sampling` does too. select.cc copies them over one
+// another into a KernelTable.
+#pragma once
+
+#include "kernels/table.h"
+
+namespace octavo::kernels {
+
+struct KernelParts {
+  const char* isa;
+  const LinearKernel* linear[kNumWeightFormats];    ///< in the order of WeightFormat
+  const AttentionKernel* attention[kNumKvFormats];  ///< in the order of KvFormat
+  const ElementwiseKernels* elementwise;
+  const SamplingKernels* sampling;
+};
+
+// Each is defined in <isa>/table.cc, its parts in the files beside it.
+namespace scalar {
+extern const KernelParts parts;
+extern const LinearKernel linear_f32, linear_bf16;
+extern const AttentionKernel attention_f32, attention_bf16;
+extern const ElementwiseKernels elementwise;
+extern const SamplingKernels sampling;
+}  // namespace scalar
+
+namespace avx2 {
+extern const KernelParts parts;
+extern const LinearKernel linear_f32, linear_bf16;
+extern const AttentionKernel attention_f32, attention_bf16;
+extern const ElementwiseKernels elementwise;
+extern const SamplingKernels sampling;
+}  // namespace avx2
+
+}  // namespace octavo::kernels

@@ -1,0 +1,7 @@
+#include "kernels/parts.h"
+
+namespace octavo::kernels::scalar {
+
+constinit const ElementwiseKernels elementwise = {};
+
+}  // namespace octavo::kernels::scalar

@@ -1,0 +1,13 @@
+#include "kernels/parts.h"
+
+namespace octavo::kernels::scalar {
+
+constinit const KernelParts parts = {
+    .isa = "scalar",
+    .linear = {&linear_f32, &linear_bf16},
+    .attention = {&attention_f32, &attention_bf16},
+    .elementwise = &elementwise,
+    .sampling = &sampling,
+};
+
+}  // namespace octavo::kernels::scalar
