@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/activation.h"
 #include "ops/step.h"
 
 namespace octavo {
@@ -14,6 +15,8 @@ void add_rms_norm(OpContext& ctx, float* residual, const float* x, const float* 
                   float* y);
 void layer_norm(OpContext& ctx, const float* x, const float* w, const float* b, float eps, int64_t rows, int64_t n,
                 float* y);
+/// RMS norm over each head of x[T, heads * head_dim], in place, one w [head_dim] for all heads (q and k of Qwen3).
+void head_norm(OpContext& ctx, float* x, int64_t ldx, int64_t tokens, int heads, int head_dim, const float* w, float eps);
 void add(OpContext& ctx, float* x, const float* y, int64_t count);  ///< x += y
 
 /// Cosines and sines [positions, rotary / 2] each, attention factor (YaRN) included.
@@ -25,7 +28,6 @@ struct RopeTable {
 void rope(OpContext& ctx, const RopeTable& table, const int32_t* positions, int64_t tokens, float* x, int64_t ldx,
           int heads, int head_dim);
 
-enum class Activation : uint8_t { kSilu, kGelu, kGeluTanh, kRelu };
 /// y[rows, n] = act(x[:, :n]) * x[:, n:2n] (fused gate-up).
 void gated_activation(OpContext& ctx, Activation act, const float* x, int64_t rows, int64_t n, float* y);
 void activation(OpContext& ctx, Activation act, float* x, int64_t rows, int64_t n);  ///< in place
