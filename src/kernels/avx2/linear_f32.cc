@@ -1,7 +1,22 @@
+#include "kernels/avx2/vec.h"
 #include "kernels/parts.h"
 
 namespace octavo::kernels::avx2 {
+namespace {
+#include "kernels/generic/panels.inl"
 
-constinit const LinearKernel linear_f32 = {};
+#include "kernels/generic/linear_float.inl"
+}  // namespace
+
+constinit const LinearKernel linear_f32 = {
+    .name = "f32 avx2 6x16",
+    .m_step = 6,
+    .n_step = kPanel,
+    .packed_bytes = packed_bytes<PackF32>,
+    .pack = pack<PackF32>,
+    .prepared_bytes = nothing_prepared,
+    .prepare = nullptr,
+    .run = run<PackF32>,
+};
 
 }  // namespace octavo::kernels::avx2
