@@ -1,0 +1,47 @@
+// One linear weight in canonical form, whatever checkpoint scheme it comes from: what packing reads.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/tensor.h"
+#include "kernels/table.h"
+#include "load/checkpoint.h"
+
+namespace octavo {
+
+/// y = x W^T with W [n, k]. Views point into the Checkpoint or into `owned`.
+struct HostWeight {
+  std::string name;  ///< for messages, "model.layers.0.mlp.up_proj.weight"
+  /// How the checkpoint means it to be executed. Plain weights are kF32 or kBF16 (F16 becomes BF16 unless
+  /// --dtype says otherwise); GGUF's block types are kBF16 until a kernel runs them as they are.
+  kernels::WeightFormat format = kernels::WeightFormat::kBF16;
+  int64_t n = 0, k = 0;
+  TensorView values;        ///< [n, k]; plain, GGUF block type, or the scheme's integers
+  bool transposed = false;  ///< values are [k, n]
+  TensorView scales;        ///< [n, k / group], quantised schemes
+  TensorView zeros;         ///< [n, k / group], or no data when symmetric
+  TensorView g_idx;         ///< [k]: group of each input (GPTQ act-order), or no data
+  int64_t group = 0;        ///< inputs that share a scale; k for per-channel
+  std::vector<std::shared_ptr<std::byte[]>> owned;
+
+  /// Output rows [n0, n1) for LinearKernel::pack. `scratch` holds (n1 - n0) * k floats and must outlive
+  /// `rows`. Safe from several threads.
+  void read_rows(int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) const;
+};
+
+/// Hugging Face's GPT-2 stores its weights as [in, out] (Conv1D); GGUF files hold them as [out, in] like all
+/// others.
+enum class WeightLayout { kLinear, kConv1d };
+
+/// The weight `prefix`.weight of n outputs and k inputs: plain F32, F16, BF16 or a GGUF block type. A missing
+/// one is noted in the checkpoint (see Checkpoint::require). Quantised checkpoint schemes come here through
+/// config.quantization.
+HostWeight linear_weight(Checkpoint& checkpoint, const ModelConfig& config, const std::string& prefix,
+                         int64_t n, int64_t k, WeightLayout layout = WeightLayout::kLinear);
+
+/// A vector (bias, norm) or table as float32; shape-checked like Checkpoint::require.
+std::vector<float> float_tensor(Checkpoint& checkpoint, const std::string& name, const Shape& shape);
+
+}  // namespace octavo
