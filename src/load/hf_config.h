@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "base/activation.h"
 #include "base/dtype.h"
 #include "load/rope_config.h"
 
 namespace octavo {
 
 enum class NormKind { kLayerNorm, kRmsNorm };
-enum class Activation { kSilu, kGelu, kGeluTanh, kRelu };
 enum class LayerKind { kFull, kSliding };
 
 /// Sampling defaults of generation_config.json; absent where the file does not say.
