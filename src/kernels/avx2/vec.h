@@ -17,6 +17,9 @@ inline void store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
 inline Vec broadcast(const float* p) { return _mm256_broadcast_ss(p); }
 inline Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
 inline Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }  ///< a * b + c
+/// sum += a * b in place. As assembly because GCC 12, given the intrinsic, lets twelve accumulators wander between registers
+/// and spills four of them per step of the 6x16 tile (63 % of peak instead of 9x %).
+inline void fma_into(Vec& sum, Vec a, Vec b) { __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b)); }
 
 /// The first `count` lanes on, clipped to [0, 8].
 inline __m256i lane_mask(int count) {

@@ -48,30 +48,36 @@ void tile(const Block<Pack>& b) {
       sum[r][v] = b.add ? add(load_columns<V>(b.y + r * b.ldy, v, b.columns), start) : start;
   }
   const typename Pack::Unit* w = b.w;
-  const float* x = b.x;
   const typename Pack::Unit* ahead = b.prefetch;
+  const int64_t panel_stride = b.panel_stride, ldx = b.ldx, depth = b.depth;
+  const float* x = b.x;
+  const float* x3 = b.x + 3 * ldx;  // two bases: rows 0..2 and 3..5 are then reached by scaled indices
   auto step = [&](int d) __attribute__((always_inline)) {
-    Vec weights[V];
 #pragma GCC unroll 64
-    for (int v = 0; v < V; ++v) weights[v] = widen<Pack>(w + v / kVecs * b.panel_stride, v % kVecs, d);
+    for (int p = 0; p < P; ++p) {  // panel by panel: only kVecs weights in registers at a time
+      Vec weights[kVecs];
 #pragma GCC unroll 64
-    for (int r = 0; r < M; ++r) {
-      const Vec value = broadcast(x + r * b.ldx + d);
+      for (int v = 0; v < kVecs; ++v) weights[v] = widen<Pack>(w + p * panel_stride, v, d);
 #pragma GCC unroll 64
-      for (int v = 0; v < V; ++v) sum[r][v] = fma(value, weights[v], sum[r][v]);
+      for (int r = 0; r < M; ++r) {
+        const Vec value = broadcast((r < 3 ? x + r * ldx : x3 + (r - 3) * ldx) + d);
+#pragma GCC unroll 64
+        for (int v = 0; v < kVecs; ++v) fma_into(sum[r][p * kVecs + v], value, weights[v]);
+      }
     }
   };
   int64_t kk = 0;
-  for (; kk + Pack::kDepth <= b.depth; kk += Pack::kDepth) {
+  for (; kk + Pack::kDepth <= depth; kk += Pack::kDepth) {
 #pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) __builtin_prefetch(ahead + p * b.panel_stride, 0, 3);
+    for (int p = 0; p < P; ++p) __builtin_prefetch(ahead + p * panel_stride, 0, 3);
     step(0);
     if constexpr (Pack::kDepth == 2) step(1);
     w += kPanel;
     ahead += kPanel;
     x += Pack::kDepth;
+    x3 += Pack::kDepth;
   }
-  if (kk < b.depth) step(0);  // odd k: the other half of the pair would multiply an element past the row
+  if (kk < depth) step(0);  // odd k: the other half of the pair would multiply an element past the row
 #pragma GCC unroll 64
   for (int r = 0; r < M; ++r)
 #pragma GCC unroll 64
@@ -84,9 +90,10 @@ void tile(const Block<Pack>& b) {
     }
 }
 
-constexpr int kMaxRows = 6;           ///< rows of the largest tile
-constexpr int64_t kDepthBlock = 512;  ///< a panel's block (16 KB of BF16) stays in L1 while the rows pass
-constexpr int kAhead = 32;            ///< depth steps that a lone tile prefetches ahead of itself
+constexpr int kMaxRows = 6;  ///< rows of the largest tile
+constexpr int64_t kDepthBlock =
+    256;                    ///< depth steps of a K block: 16 KB of a panel stay in L1 while the rows pass
+constexpr int kAhead = 32;  ///< depth steps that a lone tile prefetches ahead of itself
 
 template <class Pack, int P>
 void tile_rows(int rows, const Block<Pack>& b) {
@@ -154,12 +161,12 @@ void run(const LinearRun& a) {
     case 2:
       return run_groups<Pack, 2>(a, 0, a.k, [](int, const Block<Pack>& b) { tile<Pack, 2, 2>(b); });
     case 3:
-      return run_groups<Pack, 2>(a, 0, a.k, [](int, const Block<Pack>& b) { tile<Pack, 3, 2>(b); });
     case 4:
     case 5:
     case 6:
       return run_groups<Pack, 1>(a, 0, a.k, tile_rows<Pack, 1>);
   }
-  for (int64_t k0 = 0; k0 < a.k; k0 += kDepthBlock)
-    run_groups<Pack, 1>(a, k0, a.k - k0 < kDepthBlock ? a.k - k0 : kDepthBlock, tile_rows<Pack, 1>);
+  constexpr int64_t kBlock = kDepthBlock * Pack::kDepth;
+  for (int64_t k0 = 0; k0 < a.k; k0 += kBlock)
+    run_groups<Pack, 1>(a, k0, a.k - k0 < kBlock ? a.k - k0 : kBlock, tile_rows<Pack, 1>);
 }

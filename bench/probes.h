@@ -1,0 +1,49 @@
+// The limits of this machine that kernels are measured against, found in the same run as the kernels.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/team.h"
+
+namespace octavo::bench {
+
+inline double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Seconds of the fastest of `repeats` calls: on a shared machine the minimum is the figure that repeats.
+template <class F>
+double best_of(int repeats, const F& f) {
+  double best = 1e30;
+  for (int i = 0; i < repeats; ++i) {
+    const double start = now();
+    f();
+    const double seconds = now() - start;
+    if (seconds < best) best = seconds;
+  }
+  return best;
+}
+
+/// A Team over the CPUs that this process may use, one worker each.
+Team make_team(int workers = 0);
+
+struct Bandwidth {
+  double bytes_per_second;
+  int streams;  ///< a thread, of the best
+};
+/// Reads `bytes` (far above the last-level cache) with all workers, best over 1..8 streams a thread.
+Bandwidth read_bandwidth(Team& team, size_t bytes = size_t{1} << 30, int repeats = 4);
+
+struct Flops {
+  std::string isa;
+  double flops_per_second;  ///< a multiply-add counts two; all workers together
+};
+/// Peak of register-only multiply-add loops: F32 FMA per ISA, and BF16 dot products where the CPU has them.
+std::vector<Flops> peak_flops(Team& team, int repeats = 5);
+/// The entry for `isa`.
+double peak_flops_of(const std::vector<Flops>& peaks, const std::string& isa);
+
+}  // namespace octavo::bench
