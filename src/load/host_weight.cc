@@ -1,7 +1,11 @@
 #include "load/host_weight.h"
 
+#include <bit>
+#include <cmath>
+
 #include "load/dequantise.h"
 #include "load/hf_config.h"
+#include "load/quant/scheme.h"
 
 namespace octavo {
 namespace {
@@ -17,13 +21,77 @@ void read_columns(const TensorView& values, int64_t n, int64_t k, int64_t n0, in
   }
 }
 
+/// F8 E4M3 (no infinities, 0x7f and 0xff are NaN).
+float e4m3_to_float(uint8_t bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  if (exponent == 15 && mantissa == 7) return std::bit_cast<float>(0x7fc00000u);
+  const float magnitude = exponent ? std::ldexp(1.0f + static_cast<float>(mantissa) / 8, exponent - 7)
+                                   : static_cast<float>(mantissa) / 512;
+  return bits & 0x80 ? -magnitude : magnitude;
+}
+
+struct E4m3Table {
+  float values[256];
+  E4m3Table() {
+    for (int i = 0; i < 256; ++i) values[i] = e4m3_to_float(static_cast<uint8_t>(i));
+  }
+};
+
+/// (q - zero) * scale of quantised rows, in float32, inputs back in their own order.
+void dequantise_quantised(const HostWeight& weight, int64_t n0, int64_t n1, float* out) {
+  static const E4m3Table e4m3;
+  std::vector<std::byte> scratch(weight.k);
+  const int64_t groups = weight.k / weight.group;
+  const bool fp8 = weight.values.dtype == DType::kF8E4M3;
+  for (int64_t row = n0; row < n1; ++row, out += weight.k) {
+    kernels::WeightRows rows;
+    weight.reader(weight, row, row + 1, scratch.data(), rows);
+    for (int64_t i = 0; i < weight.k; ++i) {
+      const int64_t g = row * groups + i / weight.group,
+                    k = weight.permutation.empty() ? i : weight.permutation[i];
+      const int zero = weight.zeros.data ? weight.zeros.as<int8_t>()[g] : 0;
+      const float q =
+          fp8 ? e4m3.values[static_cast<uint8_t>(rows.q[i])] : static_cast<float>(rows.q[i] - zero);
+      out[k] = q * weight.scales.as<float>()[g];
+    }
+  }
+}
+
+bool is_float(kernels::WeightFormat format) {
+  return format == kernels::WeightFormat::kF32 || format == kernels::WeightFormat::kBF16;
+}
+
+HostWeight quantised_weight(Checkpoint& checkpoint, const QuantScheme& scheme, const std::string& prefix,
+                            int64_t n, int64_t k) {
+  HostWeight out;
+  out.name = prefix + ".weight";
+  out.n = n;
+  out.k = k;
+  out.format = scheme.format;
+  out.group = scheme.group > 0 ? scheme.group : k;
+  if (k % out.group || n % 8)
+    throw Error(checkpoint.origin(), ": '", prefix, "' of ", n, " x ", k,
+                " cannot be quantised in groups of ", out.group);
+  scheme.load(checkpoint, scheme, prefix, out);
+  return out;
+}
+
 }  // namespace
 
 void HostWeight::read_rows(int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) const {
   OCTAVO_CHECK(0 <= n0 && n0 <= n1 && n1 <= n, name);
   rows = {};
+  if (reader && !is_float(format)) {
+    reader(*this, n0, n1, reinterpret_cast<std::byte*>(scratch), rows);
+    rows.scales = scales.as<float>() + n0 * (k / group);
+    if (zeros.data) rows.zeros = zeros.as<int8_t>() + n0 * (k / group);
+    rows.group = group;
+    return;
+  }
   rows.values = scratch;
-  if (transposed)
+  if (reader)
+    dequantise_quantised(*this, n0, n1, scratch);
+  else if (transposed)
     read_columns(values, n, k, n0, n1, scratch);
   else if (values.dtype == DType::kF32)
     rows.values = values.as<float>() + n0 * k;
@@ -33,14 +101,16 @@ void HostWeight::read_rows(int64_t n0, int64_t n1, float* scratch, kernels::Weig
 
 HostWeight linear_weight(Checkpoint& checkpoint, const ModelConfig& config, const std::string& prefix,
                          int64_t n, int64_t k, WeightLayout layout) {
+  QuantScheme scheme;
+  if (config.quantization && !checkpoint.is_gguf() && layout == WeightLayout::kLinear &&
+      find_scheme(*config.quantization, config.origin, prefix, scheme))
+    return quantised_weight(checkpoint, scheme, prefix, n, k);
   HostWeight out;
   out.name = prefix + ".weight";
   out.n = n;
   out.k = k;
   out.group = k;
   out.transposed = layout == WeightLayout::kConv1d && !checkpoint.is_gguf();
-  if (config.quantization && !checkpoint.is_gguf() && !checkpoint.find(out.name))
-    throw Error(checkpoint.origin(), ": '", prefix, "' is quantised by a scheme that is not supported");
   out.values = checkpoint.require(out.name, out.transposed ? Shape{k, n} : Shape{n, k});
   bool block = info(out.values.dtype).block_elements > 1;
   bool plain = (block && !out.transposed) || out.values.dtype == DType::kF32 ||

@@ -14,16 +14,24 @@ namespace octavo {
 /// y = x W^T with W [n, k]. Views point into the Checkpoint or into `owned`.
 struct HostWeight {
   std::string name;  ///< for messages, "model.layers.0.mlp.up_proj.weight"
-  /// How the checkpoint means it to be executed. Plain weights are kF32 or kBF16 (F16 becomes BF16 unless
-  /// --dtype says otherwise); GGUF's block types are kBF16 until a kernel runs them as they are.
+  /// How it is to be executed: the loader says what the checkpoint means, the caller may lower it to kF32 or
+  /// kBF16 where no kernel runs it (read_rows then dequantises). Plain weights are kF32 or kBF16 (F16 becomes
+  /// BF16 unless --dtype says otherwise); GGUF's block types are kBF16 until a kernel runs them as they are.
   kernels::WeightFormat format = kernels::WeightFormat::kBF16;
   int64_t n = 0, k = 0;
-  TensorView values;        ///< [n, k]; plain, GGUF block type, or the scheme's integers
+  TensorView values;        ///< [n, k]; plain, GGUF block type, or the scheme's packed integers
   bool transposed = false;  ///< values are [k, n]
-  TensorView scales;        ///< [n, k / group], quantised schemes
-  TensorView zeros;         ///< [n, k / group], or no data when symmetric
-  TensorView g_idx;         ///< [k]: group of each input (GPTQ act-order), or no data
-  int64_t group = 0;        ///< inputs that share a scale; k for per-channel
+
+  // Quantised schemes: w[i][j] = (q[i][j] - zeros[i][g]) * scales[i][g] with g = j / group.
+  /// Fills rows.q for [n0, n1); scratch holds (n1 - n0) * k bytes.
+  using Reader = void (*)(const HostWeight& weight, int64_t n0, int64_t n1, std::byte* scratch,
+                          kernels::WeightRows& rows);
+  Reader reader = nullptr;
+  TensorView scales;  ///< F32 [n, k / group]
+  TensorView zeros;   ///< I8 [n, k / group], or no data when symmetric
+  int64_t group = 0;  ///< inputs that share a scale; k for per-channel
+  std::vector<int32_t>
+      permutation;  ///< input j of q is input permutation[j] of x (act-order); empty: the identity
   std::vector<std::shared_ptr<std::byte[]>> owned;
 
   /// Output rows [n0, n1) for LinearKernel::pack. `scratch` holds (n1 - n0) * k floats and must outlive

@@ -1,0 +1,69 @@
+// AWQ (Lin et al. 2023, arXiv 2306.00978) as AutoAWQ's gemm version writes it:
+//   qweight I32 [k, n/8], qzeros I32 [groups, n/8], scales F16 [groups, n]; w = (q - zero) * scale
+// Nibble i of a word is output column kOrder[i] of the word's eight.
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "load/dequantise.h"
+#include "load/json.h"
+#include "load/quant/scheme.h"
+
+namespace octavo::quant {
+namespace {
+
+using nlohmann::json;
+
+/// Position of column c within its word: the inverse of {0, 2, 4, 6, 1, 3, 5, 7}.
+constexpr std::array<int, 8> kNibbleOfColumn = {0, 4, 1, 5, 2, 6, 3, 7};
+
+int value(const uint32_t* words, int64_t row_of_words, int64_t n, int64_t column) {
+  return nibble(words[row_of_words * (n / 8) + column / 8], kNibbleOfColumn[column % 8]) - 8;
+}
+
+void read_rows(const HostWeight& weight, int64_t n0, int64_t n1, std::byte* scratch,
+               kernels::WeightRows& rows) {
+  int8_t* q = reinterpret_cast<int8_t*>(scratch);
+  rows.q = q;
+  for (int64_t row = n0; row < n1; ++row)
+    for (int64_t k = 0; k < weight.k; ++k)
+      *q++ = static_cast<int8_t>(value(weight.values.as<uint32_t>(), k, weight.n, row));
+}
+
+void load(Checkpoint& checkpoint, const QuantScheme&, const std::string& prefix, HostWeight& out) {
+  const int64_t groups = out.k / out.group;
+  out.values = checkpoint.require(prefix + ".qweight", {out.k, out.n / 8});
+  const std::vector<float> scales = dequantise(checkpoint.require(prefix + ".scales", {groups, out.n}));
+  const TensorView packed = checkpoint.require(prefix + ".qzeros", {groups, out.n / 8});
+  float* out_scales = reinterpret_cast<float*>(allocate(out, out.n * groups * sizeof(float)));
+  int8_t* out_zeros = reinterpret_cast<int8_t*>(allocate(out, out.n * groups));
+  for (int64_t row = 0; row < out.n; ++row)
+    for (int64_t g = 0; g < groups; ++g) {
+      out_scales[row * groups + g] = scales[g * out.n + row];
+      out_zeros[row * groups + g] = static_cast<int8_t>(value(packed.as<uint32_t>(), g, out.n, row));
+    }
+  out.scales = {DType::kF32, {out.n, groups}, reinterpret_cast<std::byte*>(out_scales)};
+  out.zeros = {DType::kI8, {out.n, groups}, reinterpret_cast<std::byte*>(out_zeros)};
+  out.reader = read_rows;
+}
+
+}  // namespace
+
+bool parse_awq(const json& config, const std::string& origin, const std::string& prefix, QuantScheme& out) {
+  JsonFields fields(config, origin + ": quantization_config");
+  if (prefix == "lm_head") return false;
+  if (const json* kept = fields.find({"modules_to_not_convert"}))
+    for (const json& part : *kept)
+      if (part.is_string() && prefix.find(part.get<std::string>()) != std::string::npos) return false;
+  if (fields.integer({"bits", "w_bit"}, 4, 1, 64) != 4)
+    throw Error(origin, ": AWQ with other than 4 bits is not supported");
+  if (std::string version = fields.text({"version"}, "gemm"); version != "gemm" && version != "GEMM")
+    throw Error(origin, ": AWQ version '", version, "' is not supported, only gemm");
+  out.symmetric = false;
+  out.group = std::max<int64_t>(0, fields.integer({"group_size", "q_group_size"}, 128, -1, 1 << 20));
+  out.load = load;
+  out.format = kernels::WeightFormat::kW4A16;
+  return true;
+}
+
+}  // namespace octavo::quant

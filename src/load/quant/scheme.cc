@@ -1,0 +1,99 @@
+#include "load/quant/scheme.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <regex>
+
+#include "load/dequantise.h"
+#include "load/json.h"
+
+namespace octavo {
+namespace {
+
+struct Method {
+  const char* name;
+  bool (*parse)(const nlohmann::json&, const std::string&, const std::string&, QuantScheme&);
+};
+
+constexpr Method kMethods[] = {
+    {"compressed-tensors", quant::parse_compressed_tensors},
+    {"awq", quant::parse_awq},
+    {"gptq", quant::parse_gptq},
+    {"fp8", quant::parse_fp8},
+};
+
+}  // namespace
+
+bool names_layer(const std::string& pattern, const std::string& prefix) {
+  if (pattern.rfind("re:", 0) == 0)
+    return std::regex_search(prefix, std::regex(pattern.substr(3)), std::regex_constants::match_continuous);
+  if (pattern == prefix) return true;
+  return prefix.size() > pattern.size() && prefix.ends_with(pattern) &&
+         prefix[prefix.size() - pattern.size() - 1] == '.';
+}
+
+bool find_scheme(const nlohmann::json& config, const std::string& origin, const std::string& prefix,
+                 QuantScheme& out) {
+  JsonFields fields(config, origin);
+  std::string method = fields.text({"quant_method"}, ""), known;
+  for (const Method& row : kMethods) {
+    if (method == row.name) return row.parse(config, origin, prefix, out);
+    known += std::string(known.empty() ? "" : ", ") + row.name;
+  }
+  throw Error(origin, ": quantization_config.quant_method '", method,
+              "' is not supported; supported are: ", known);
+}
+
+namespace quant {
+
+std::byte* allocate(HostWeight& out, size_t bytes) {
+  return out.owned.emplace_back(std::make_shared<std::byte[]>(bytes)).get();
+}
+
+void load_scales(Checkpoint& checkpoint, const QuantScheme& scheme, const std::string& prefix,
+                 HostWeight& out) {
+  const std::string name = prefix + "." + scheme.scale_name;
+  const TensorView stored = checkpoint.get(name);
+  const std::vector<float> values = dequantise(stored);
+  const int64_t groups = out.k / out.group,
+                columns = scheme.group > 0 ? (out.k + scheme.group - 1) / scheme.group : 1;
+  const int64_t rows = scheme.group < 0 ? 1 : (out.n + scheme.group_rows - 1) / scheme.group_rows;
+  if (static_cast<int64_t>(values.size()) != rows * columns)
+    throw Error(checkpoint.origin(), ": tensor '", name, "' has shape ", stored.shape.text(), ", expected ",
+                rows, " x ", columns, " scales");
+  for (float value : values)
+    if (!std::isfinite(value))
+      throw Error(checkpoint.origin(), ": tensor '", name, "' holds a scale that is not finite");
+  float* scales = reinterpret_cast<float*>(allocate(out, out.n * groups * sizeof(float)));
+  for (int64_t row = 0; row < out.n; ++row)
+    for (int64_t g = 0; g < groups; ++g)
+      scales[row * groups + g] =
+          values[(rows == 1 ? 0 : row / scheme.group_rows) * columns + (columns == 1 ? 0 : g)];
+  out.scales = {DType::kF32, {out.n, groups}, reinterpret_cast<std::byte*>(scales)};
+}
+
+void load_group_order(Checkpoint& checkpoint, const std::string& name, HostWeight& out) {
+  const TensorView stored = checkpoint.require(name, {out.k});
+  if (stored.dtype != DType::kI32) throw Error(checkpoint.origin(), ": tensor '", name, "' is not I32");
+  const int32_t* g_idx = stored.as<int32_t>();
+  const int64_t groups = out.k / out.group;
+  std::vector<int64_t> count(groups);
+  for (int64_t i = 0; i < out.k; ++i) {
+    if (g_idx[i] < 0 || g_idx[i] >= groups)
+      throw Error(checkpoint.origin(), ": tensor '", name, "' names group ", g_idx[i], " of ", groups);
+    ++count[g_idx[i]];
+  }
+  for (int64_t size : count)
+    if (size != out.group)
+      throw Error(checkpoint.origin(), ": tensor '", name, "' has groups of uneven size");
+  if (std::is_sorted(g_idx, g_idx + out.k)) return;
+  out.permutation.resize(out.k);
+  std::iota(out.permutation.begin(), out.permutation.end(), 0);
+  std::stable_sort(out.permutation.begin(), out.permutation.end(),
+                   [&](int32_t a, int32_t b) { return g_idx[a] < g_idx[b]; });
+}
+
+}  // namespace quant
+}  // namespace octavo

@@ -1,0 +1,98 @@
+#include "load/quant/scheme.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "load/hf_config.h"
+
+namespace octavo {
+namespace {
+
+using nlohmann::json;
+
+std::string golden(const std::string& name) {
+  return std::string(OCTAVO_SHARED_DIR) + "/golden/quantised/" + name;
+}
+
+QuantScheme scheme_of(const std::string& folder, const std::string& layer) {
+  const ModelConfig config = load_config(golden(folder));
+  QuantScheme scheme;
+  EXPECT_TRUE(find_scheme(*config.quantization, config.origin, layer, scheme));
+  return scheme;
+}
+
+TEST(Scheme, NamesLayers) {
+  EXPECT_TRUE(names_layer("lm_head", "lm_head"));
+  EXPECT_TRUE(names_layer("self_attn.o_proj", "model.layers.0.self_attn.o_proj"));
+  EXPECT_FALSE(names_layer("attn.o_proj", "model.layers.0.self_attn.o_proj"));
+  EXPECT_TRUE(names_layer("re:.*layers\\.1\\.mlp\\.down_proj$", "model.layers.1.mlp.down_proj"));
+  EXPECT_FALSE(names_layer("re:.*layers\\.1\\.mlp\\.down_proj$", "model.layers.11.mlp.down_proj"));
+  EXPECT_FALSE(names_layer("re:layers", "model.layers.1"));  // re.match is anchored at the start
+}
+
+TEST(Scheme, ReadsPublishedConfigs) {
+  using kernels::WeightFormat;
+  const std::string layer = "model.layers.0.mlp.up_proj";
+  EXPECT_EQ(scheme_of("llama-w8a8", layer).format, WeightFormat::kW8A8);
+  EXPECT_EQ(scheme_of("llama-w8a8-static-asym", layer).activations, QuantScheme::Activations::kStaticTensor);
+  EXPECT_FALSE(scheme_of("llama-w8a8-static-asym", layer).activations_symmetric);
+  EXPECT_EQ(scheme_of("llama-w4a8-g32-packed", layer).format, WeightFormat::kW4A8);
+  EXPECT_EQ(scheme_of("llama-w4a16-asym-g32", layer).group, 32);
+  EXPECT_FALSE(scheme_of("llama-w4a16-asym-g32", layer).symmetric);
+  EXPECT_EQ(scheme_of("qwen3-awq-g32", layer).format, WeightFormat::kW4A16);
+  EXPECT_EQ(scheme_of("qwen3-fp8-dynamic", layer).format, WeightFormat::kFP8);
+  QuantScheme scheme;
+  const ModelConfig config = load_config(golden("llama-w4a16-g128-ignore"));
+  EXPECT_FALSE(find_scheme(*config.quantization, config.origin, "model.layers.1.mlp.down_proj", scheme));
+  EXPECT_FALSE(find_scheme(*config.quantization, config.origin, "model.layers.0.self_attn.o_proj", scheme));
+  EXPECT_FALSE(find_scheme(*config.quantization, config.origin, "lm_head", scheme));
+}
+
+TEST(Scheme, RefusesWhatItDoesNotKnow) {
+  QuantScheme scheme;
+  EXPECT_THROW(find_scheme(json{{"quant_method", "aqlm"}}, "f", "m", scheme), Error);
+  EXPECT_THROW(find_scheme(json{{"quant_method", "gptq"}, {"bits", 3}}, "f", "m", scheme), Error);
+  EXPECT_THROW(find_scheme(json{{"quant_method", "awq"}, {"version", "gemv"}}, "f", "m", scheme), Error);
+  EXPECT_THROW(find_scheme(json{{"quant_method", "compressed-tensors"}}, "f", "m", scheme), Error);
+  EXPECT_THROW(find_scheme(json{{"quant_method", "fp8"}, {"weight_block_size", {0, 128}}}, "f", "m", scheme),
+               Error);
+}
+
+// The same numbers stored in two ways give the same canonical rows.
+TEST(HostWeight, PackedAndPlainFourBitsAgree) {
+  const std::string layer = "model.layers.1.mlp.down_proj";
+  Checkpoint plain = open_safetensors(golden("llama-w4a8-g32")),
+             packed = open_safetensors(golden("llama-w4a8-g32-packed"));
+  const HostWeight a = linear_weight(plain, load_config(golden("llama-w4a8-g32")), layer, 128, 256);
+  const HostWeight b = linear_weight(packed, load_config(golden("llama-w4a8-g32-packed")), layer, 128, 256);
+  std::vector<float> scratch_a(128 * 256), scratch_b(128 * 256);
+  kernels::WeightRows rows_a, rows_b;
+  a.read_rows(0, 128, scratch_a.data(), rows_a);
+  b.read_rows(0, 128, scratch_b.data(), rows_b);
+  EXPECT_EQ(rows_a.group, 32);
+  EXPECT_EQ(0, memcmp(rows_a.q, rows_b.q, 128 * 256));
+  EXPECT_EQ(0, memcmp(rows_a.scales, rows_b.scales, 128 * 8 * sizeof(float)));
+}
+
+// Act-order: rows come sorted by group, and dequantised rows come back in the order of the inputs.
+TEST(HostWeight, ActOrderIsUndoneByDequantising) {
+  const std::string folder = golden("llama-gptq-g32-actorder"), layer = "model.layers.0.mlp.up_proj";
+  Checkpoint checkpoint = open_safetensors(folder);
+  HostWeight weight = linear_weight(checkpoint, load_config(folder), layer, 256, 128);
+  ASSERT_EQ(weight.permutation.size(), 128u);
+  std::vector<float> scratch(128), dequantised(128);
+  kernels::WeightRows integer, plain;
+  weight.read_rows(7, 8, scratch.data(), integer);
+  std::vector<int8_t> q(integer.q, integer.q + 128);
+  std::vector<float> scales(integer.scales, integer.scales + 4);
+  weight.format = kernels::WeightFormat::kF32;
+  weight.read_rows(7, 8, dequantised.data(), plain);
+  for (int j = 0; j < 128; ++j)
+    EXPECT_EQ(plain.values[weight.permutation[j]], static_cast<float>(q[j]) * scales[j / 32]);
+}
+
+}  // namespace
+}  // namespace octavo
