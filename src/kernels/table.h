@@ -74,7 +74,8 @@ struct Attend {
   float* partial;        ///< null, or [rows, head_dim + 2]: unnormalised accumulator, running max, sum (for merge)
   int tokens, group;
   int64_t position;      ///< position of the first query token; token t sees keys j <= position + t
-  int64_t key0, key1;    ///< multiples of split_keys(), key1 at most position + tokens
+  int64_t key0, key1;    ///< key0 a multiple of kSplitKeys, key1 too or the end of the keys (at most position + tokens);
+                         ///< with partial exactly one split, since merge() folds splits one by one
   const int32_t* block_table;
   KvView kv;
   int kv_head;
@@ -88,7 +89,7 @@ struct Attend {
 struct AttentionKernel {
   const char* name;
   int block_step;   ///< block_size must be a multiple
-  int tile_tokens;  ///< best number of query tokens in a work item
+  int tile_rows;    ///< best number of rows (tokens x group) of a work item
   size_t (*head_bytes)(int block_size, int head_dim);
   size_t (*scratch_bytes)(int rows, int head_dim, int block_size);
   /// Stores one token's K and V rows [head_dim] of one KV head at `offset` of its block.
@@ -96,14 +97,14 @@ struct AttentionKernel {
   /// Reads them back (tests, debugging, swapping layouts).
   void (*read)(const std::byte* head_block, int offset, int block_size, int head_dim, float* k, float* v);
   void (*attend)(const Attend& args);
-  /// Joins `parts` partials of the same rows, in order, into out.
-  void (*merge)(const float* const* partials, int parts, int rows, int head_dim, const float* sinks, int group,
+  /// Joins the partials of the same rows ("stride" floats apart), in order, into out.
+  void (*merge)(const float* partials, int64_t stride, int parts, int rows, int head_dim, const float* sinks, int group,
                 float* out, int64_t ldo);
 };
 
 /// Keys of one split of a long sequence. Fixed: a row's arithmetic must not depend on how many workers there are, so short
 /// and prefill work items restart their accumulator at the same borders.
-inline constexpr int64_t kSplitKeys = 1024;
+inline constexpr int64_t kSplitKeys = 512;
 
 // ---- row-wise operations on float32 -------------------------------------------------------------------------------------
 
@@ -119,11 +120,15 @@ struct ElementwiseKernels {
   void (*add)(float* x, const float* y, int64_t n);                           ///< x += y
   void (*scale)(float* x, float factor, int64_t n);                           ///< x *= factor
   void (*silu_mul)(const float* gate, const float* up, int64_t n, float* y);  ///< y = silu(gate) * up
-  void (*gelu_mul)(const float* gate, const float* up, int64_t n, float* y);  ///< tanh form
+  void (*gelu_mul)(const float* gate, const float* up, int64_t n, float* y);  ///< erf form
+  void (*gelu_tanh_mul)(const float* gate, const float* up, int64_t n, float* y);
+  void (*relu_mul)(const float* gate, const float* up, int64_t n, float* y);
   void (*silu)(float* x, int64_t n);
   void (*gelu)(float* x, int64_t n);       ///< erf form
   void (*gelu_tanh)(float* x, int64_t n);
   void (*relu)(float* x, int64_t n);
+  void (*tanh)(float* x, int64_t n);
+  void (*exp)(float* x, int64_t n);        ///< x <= 88.37; +0 below -87.33
   void (*bf16_to_f32)(const uint16_t* x, int64_t n, float* y);
   void (*f32_to_bf16)(const float* x, int64_t n, uint16_t* y);
 };

@@ -1,8 +1,12 @@
+#include "kernels/avx2/vec.h"
 #include "kernels/parts.h"
 
 namespace octavo::kernels::avx2 {
+namespace {
+#include "kernels/generic/attention.inl"
+}  // namespace
 
-constinit const AttentionKernel attention_f32 = {};
-constinit const AttentionKernel attention_bf16 = {};
+constinit const AttentionKernel attention_f32 = attention_kernel<KvF32>("f32 avx2");
+constinit const AttentionKernel attention_bf16 = attention_kernel<KvBF16>("bf16 avx2");
 
 }  // namespace octavo::kernels::avx2

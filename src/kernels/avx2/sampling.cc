@@ -1,7 +1,11 @@
+#include "kernels/avx2/vec.h"
 #include "kernels/parts.h"
 
 namespace octavo::kernels::avx2 {
+namespace {
+#include "kernels/generic/sampling.inl"
+}  // namespace
 
-constinit const SamplingKernels sampling = {};
+constinit const SamplingKernels sampling = kSampling;
 
 }  // namespace octavo::kernels::avx2

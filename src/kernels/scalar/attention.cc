@@ -1,8 +1,12 @@
+#include "kernels/scalar/vec.h"
 #include "kernels/parts.h"
 
 namespace octavo::kernels::scalar {
+namespace {
+#include "kernels/generic/attention.inl"
+}  // namespace
 
-constinit const AttentionKernel attention_f32 = {};
-constinit const AttentionKernel attention_bf16 = {};
+constinit const AttentionKernel attention_f32 = attention_kernel<KvF32>("f32 scalar");
+constinit const AttentionKernel attention_bf16 = attention_kernel<KvBF16>("bf16 scalar");
 
 }  // namespace octavo::kernels::scalar

@@ -1,7 +1,11 @@
+#include "kernels/scalar/vec.h"
 #include "kernels/parts.h"
 
 namespace octavo::kernels::scalar {
+namespace {
+#include "kernels/generic/sampling.inl"
+}  // namespace
 
-constinit const SamplingKernels sampling = {};
+constinit const SamplingKernels sampling = kSampling;
 
 }  // namespace octavo::kernels::scalar

@@ -1,0 +1,502 @@
+// Paged attention over Vec. Needs the ISA's vec.h: kLanes in {4, 8, 16}, kScoreRows.
+//
+// Layout of one KV head's block (kPack = elements of K or V that share 32 bits: 1 for float32, 2 for bfloat16):
+//   K  [token / 16][dim / kPack][token % 16][kPack]   dims padded to kPack with zeros
+//   V  [token / kPack][dim][kPack]                    dims padded to 16 (never read into a result)
+// So scores vectorise over 16 keys and values over dims, neither needs a horizontal sum, and both unpack a 32-bit lane with
+// a shift or a mask. (Pairs of dims for K and pairs of tokens for V are also what VDPBF16PS and AMX take.)
+//
+// A row's result depends on that row alone:
+//   - each score is one fma chain over dims, each output one over keys, in rising order, whatever the register tile;
+//   - the running maximum moves at multiples of kPanel keys and the accumulator restarts at multiples of kSplitKeys,
+//     counted from position 0; splits are folded in order by fold(), in attend() and merge() alike;
+//   - a key that a row does not see has weight exactly +0, so it may be computed or skipped. Slots that no row of the item
+//     sees may hold NaN: scores there are replaced, not multiplied, and their values are not read.
+#pragma once
+
+#include "kernels/generic/exp.inl"
+
+constexpr int kTile = 16;                      // keys of a K tile
+constexpr int kPanel = 128;                    // keys between two moves of the running maximum
+constexpr int kPanelTiles = kPanel / kTile;
+constexpr int kTileVecs = kTile / kLanes;
+static_assert(kSplitKeys % kPanel == 0);
+constexpr float kNoScore = -__builtin_inff();
+constexpr float kLowestMax = -3.40282347e38f;  // subtracting it instead of -inf gives exp(-inf - it) = 0, not NaN
+
+template <class T>
+constexpr OCTAVO_INLINE T least(T a, T b) { return a < b ? a : b; }
+template <class T>
+constexpr OCTAVO_INLINE T most(T a, T b) { return a > b ? a : b; }
+constexpr int64_t round_up(int64_t x, int64_t step) { return (x + step - 1) / step * step; }
+
+struct KvF32 {
+  using Element = float;
+  static constexpr int kPack = 1;
+  static OCTAVO_INLINE Vec unpack(const float* p, int) { return load(p); }
+  static float encode(float x) { return x; }
+  static float decode(float x) { return x; }
+};
+
+struct KvBF16 {
+  using Element = uint16_t;
+  static constexpr int kPack = 2;
+  /// Member `member` of each of the kLanes packs at p.
+  static OCTAVO_INLINE Vec unpack(const uint16_t* p, int member) {
+    const uint32_t* pairs = reinterpret_cast<const uint32_t*>(p);
+    return member == 0 ? bf16_low(pairs) : bf16_high(pairs);
+  }
+  static uint16_t encode(float x) {  // round to nearest even, NaN stays NaN
+    const uint32_t b = __builtin_bit_cast(uint32_t, x);
+    if ((b & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((b >> 16) | 0x40u);
+    return static_cast<uint16_t>((b + 0x7fffu + ((b >> 16) & 1u)) >> 16);
+  }
+  static float decode(uint16_t x) { return __builtin_bit_cast(float, static_cast<uint32_t>(x) << 16); }
+};
+
+/// Where things are in a head's block.
+template <class Kv>
+struct BlockLayout {
+  int k_dims, v_dims;  ///< padded
+  int64_t v_offset;    ///< elements before V
+  int64_t elements;
+
+  BlockLayout(int block_size, int head_dim)
+      : k_dims(static_cast<int>(round_up(head_dim, Kv::kPack))),
+        v_dims(static_cast<int>(round_up(head_dim, 16))),
+        v_offset(int64_t{block_size} * k_dims),
+        elements(v_offset + int64_t{block_size} * v_dims) {}
+  int64_t k_index(int token, int dim) const {
+    constexpr int P = Kv::kPack;
+    return ((int64_t{token} / kTile * (k_dims / P) + dim / P) * kTile + token % kTile) * P + dim % P;
+  }
+  int64_t v_index(int token, int dim) const {
+    constexpr int P = Kv::kPack;
+    return v_offset + (int64_t{token} / P * v_dims + dim) * P + token % P;
+  }
+};
+
+template <class Kv>
+size_t head_bytes(int block_size, int head_dim) {
+  return static_cast<size_t>(round_up(BlockLayout<Kv>(block_size, head_dim).elements * sizeof(typename Kv::Element), 64));
+}
+
+template <class Kv>
+void write_token(const float* k, const float* v, std::byte* head_block, int offset, int block_size, int head_dim) {
+  const BlockLayout<Kv> layout(block_size, head_dim);
+  auto* block = reinterpret_cast<typename Kv::Element*>(head_block);
+  for (int d = 0; d < head_dim; ++d) {
+    block[layout.k_index(offset, d)] = Kv::encode(k[d]);
+    block[layout.v_index(offset, d)] = Kv::encode(v[d]);
+  }
+  for (int d = head_dim; d < layout.k_dims; ++d) block[layout.k_index(offset, d)] = Kv::encode(0.0f);
+}
+
+template <class Kv>
+void read_token(const std::byte* head_block, int offset, int block_size, int head_dim, float* k, float* v) {
+  const BlockLayout<Kv> layout(block_size, head_dim);
+  const auto* block = reinterpret_cast<const typename Kv::Element*>(head_block);
+  for (int d = 0; d < head_dim; ++d) {
+    k[d] = Kv::decode(block[layout.k_index(offset, d)]);
+    v[d] = Kv::decode(block[layout.v_index(offset, d)]);
+  }
+}
+
+/// The keys of one panel that the item sees: tiles [tile0, tile1) of the panel, keys [first, last) of it.
+template <class Kv>
+struct Panel {
+  const typename Kv::Element* k[kPanelTiles];
+  const typename Kv::Element* v[kPanelTiles];
+  int tile0, tile1, first, last;
+};
+
+// ---- register tiles ------------------------------------------------------------------------------------------------------
+
+/// Scores of R rows against T tiles of keys. q: [k_dims][R]; scores: [R][kPanel], at the first tile.
+template <class Kv, int R, int T>
+void score_tile(const float* q, const typename Kv::Element* const* k, int packs, float* scores) {
+  constexpr int V = T * kTileVecs, P = Kv::kPack;
+  Vec sum[R][V];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+    for (int j = 0; j < V; ++j) sum[r][j] = zero();
+  int64_t at = 0;
+  for (int pack = 0; pack < packs; ++pack, at += kTile * P) {
+#pragma GCC unroll 4
+    for (int member = 0; member < P; ++member) {
+      Vec keys[V];
+#pragma GCC unroll 16
+      for (int j = 0; j < V; ++j) keys[j] = Kv::unpack(k[j / kTileVecs] + at + (j % kTileVecs) * kLanes * P, member);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) {
+        const Vec x = set1(q[r]);
+#pragma GCC unroll 16
+        for (int j = 0; j < V; ++j) fma_into(sum[r][j], x, keys[j]);
+      }
+      q += R;
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+    for (int j = 0; j < V; ++j) store(scores + r * kPanel + j * kLanes, sum[r][j]);
+}
+
+template <class Kv, int R, int T>
+void score_rows(const float* q, const Panel<Kv>& panel, int packs, float* scores) {
+  int tile = panel.tile0;
+  for (; tile + T <= panel.tile1; tile += T) score_tile<Kv, R, T>(q, panel.k + tile, packs, scores + tile * kTile);
+  if constexpr (T > 1)
+    for (; tile < panel.tile1; ++tile) score_tile<Kv, R, 1>(q, panel.k + tile, packs, scores + tile * kTile);
+}
+
+/// acc = acc * alpha + weights * V for R rows and C Vecs of dims. weights: [R][kPanel]; acc: [R][v_dims], at the first dim.
+template <class Kv, int R, int C>
+void value_tile(const float* weights, const float* alpha, const Panel<Kv>& panel, int v_dims, int dim, float* acc) {
+  constexpr int P = Kv::kPack;
+  Vec sum[R][C];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+    for (int c = 0; c < C; ++c) sum[r][c] = load(acc + int64_t{r} * v_dims + c * kLanes) * set1(alpha[r]);
+  auto add_key = [&](const typename Kv::Element* v, const float* w, int member) __attribute__((always_inline)) {
+    Vec value[C];
+#pragma GCC unroll 16
+    for (int c = 0; c < C; ++c) value[c] = Kv::unpack(v + c * kLanes * P, member);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const Vec x = set1(w[r * kPanel]);
+#pragma GCC unroll 16
+      for (int c = 0; c < C; ++c) fma_into(sum[r][c], x, value[c]);
+    }
+  };
+  const int64_t stride = int64_t{v_dims} * P;
+  for (int tile = panel.tile0; tile < panel.tile1; ++tile) {
+    const typename Kv::Element* v = panel.v[tile] + int64_t{dim} * P;
+    const float* w = weights + tile * kTile;
+    const int begin = most(0, panel.first - tile * kTile), end = least(kTile, panel.last - tile * kTile);
+    if (begin == 0 && end == kTile) {
+      for (int t = 0; t < kTile; t += P, v += stride, w += P)
+#pragma GCC unroll 4
+        for (int member = 0; member < P; ++member) add_key(v, w + member, member);
+    } else {
+      for (int t = begin; t < end; ++t)
+#pragma GCC unroll 4
+        for (int member = 0; member < P; ++member)
+          if (t % P == member) add_key(v + t / P * stride, w + t, member);
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+    for (int c = 0; c < C; ++c) store(acc + int64_t{r} * v_dims + c * kLanes, sum[r][c]);
+}
+
+template <class Kv, int R, int C>
+void value_rows(const float* weights, const float* alpha, const Panel<Kv>& panel, int v_dims, float* acc) {
+  int dim = 0;
+  for (; dim + C * kLanes <= v_dims; dim += C * kLanes)
+    value_tile<Kv, R, C>(weights, alpha, panel, v_dims, dim, acc + dim);
+  if constexpr (C > 1)
+    for (; dim < v_dims; dim += kLanes) value_tile<Kv, R, 1>(weights, alpha, panel, v_dims, dim, acc + dim);
+}
+
+/// Columns that keep about eight to twelve independent fma chains in flight for R rows.
+constexpr int tile_columns(int rows) {
+  int vecs = 1;
+  while (vecs * 2 * rows <= 2 * kScoreRows && vecs < 8) vecs *= 2;
+  return vecs;
+}
+
+/// One group of at most kScoreRows rows.
+template <class Kv, int R = kScoreRows>
+void score_group(int rows, const float* q, const Panel<Kv>& panel, int packs, float* scores) {
+  if constexpr (R > 1)
+    if (rows < R) return score_group<Kv, R - 1>(rows, q, panel, packs, scores);
+  score_rows<Kv, R, most(1, tile_columns(R) / kTileVecs)>(q, panel, packs, scores);
+}
+template <class Kv, int R = kScoreRows>
+void value_group(int rows, const float* weights, const float* alpha, const Panel<Kv>& panel, int v_dims, float* acc) {
+  if constexpr (R > 1)
+    if (rows < R) return value_group<Kv, R - 1>(rows, weights, alpha, panel, v_dims, acc);
+  value_rows<Kv, R, tile_columns(R)>(weights, alpha, panel, v_dims, acc);
+}
+
+// ---- softmax ---------------------------------------------------------------------------------------------------------------
+
+/// State of one row within a split, or of the splits folded so far.
+struct RowState {
+  float max, sum;
+};
+
+/// Factors that bring two accumulators to their common maximum.
+struct FoldFactors {
+  float total, part;
+};
+OCTAVO_INLINE FoldFactors fold_state(RowState& total, const RowState& part) {
+  const float highest = most(total.max, part.max);
+  const FoldFactors f = {first(exp(set1(total.max - highest))), first(exp(set1(part.max - highest)))};
+  total = {highest, total.sum * f.total + part.sum * f.part};
+  return f;
+}
+
+/// total += part for one row of n values. An empty part changes nothing; an empty total becomes the part, bit for bit.
+void fold(float* total, RowState& total_state, const float* part, const RowState& part_state, int n) {
+  if (part_state.max == kNoScore) return;
+  const bool copy = total_state.max == kNoScore;
+  FoldFactors f = {};
+  if (copy)
+    total_state = part_state;
+  else
+    f = fold_state(total_state, part_state);
+  const Vec a = set1(f.total), b = set1(f.part);
+  int d = 0;
+  for (; d + kLanes <= n; d += kLanes)
+    store(total + d, copy ? load(part + d) : fma(load(total + d), a, load(part + d) * b));
+  if (const int rest = n - d; rest > 0) {
+    const Vec p = load_first(part + d, rest);
+    store_first(total + d, copy ? p : fma(load_first(total + d, rest), a, p * b), rest);
+  }
+}
+
+/// out = acc / sum with the sink's share of the sum added.
+void finish_row(const float* acc, RowState state, const float* sink, int n, float* out) {
+  float numerator = 1.0f, sum = state.sum;
+  if (sink) {
+    RowState with_sink = state;
+    numerator = fold_state(with_sink, {*sink, 1.0f}).total;
+    sum = with_sink.sum;
+  }
+  const Vec factor = set1(numerator / sum);
+  int d = 0;
+  for (; d + kLanes <= n; d += kLanes) store(out + d, load(acc + d) * factor);
+  if (const int rest = n - d; rest > 0) store_first(out + d, load_first(acc + d, rest) * factor, rest);
+}
+
+/// Keys [lo, hi) of the panel that a row sees.
+struct Seen {
+  int lo, hi;
+};
+
+/// Scores to weights exp(score - max) in place; moves the row's maximum and sum; returns the accumulator's factor.
+OCTAVO_INLINE float soften_row(float* scores, int begin, int end, Seen seen, float softcap, RowState& state) {
+  if (softcap != 0) {
+    const Vec cap = set1(softcap), inverse = set1(1.0f / softcap);
+    for (int i = begin; i < end; i += kLanes) store(scores + i, cap * tanh(load(scores + i) * inverse));
+  }
+  if (seen.lo > begin || seen.hi < end)
+    for (int i = begin; i < end; i += kLanes)
+      if (i < seen.lo || i + kLanes > seen.hi)
+        store(scores + i, select(lanes_between(seen.lo - i, seen.hi - i), load(scores + i), set1(kNoScore)));
+  // Tiles are multiples of 16 keys: two Vecs (or four, of 4 lanes) at a time. A maximum has no order; the sum's lanes are
+  // those of the key's place in the panel.
+  Vec highest = load(scores + begin);
+  for (int i = begin + kLanes; i < end; i += kLanes) highest = max(highest, load(scores + i));
+  const float old = state.max;
+  state.max = most(old, reduce_max(highest));
+  const float base = most(state.max, kLowestMax);
+  const Vec m = set1(base);
+  Vec sum[kTileVecs];
+  for (int j = 0; j < kTileVecs; ++j) sum[j] = zero();
+  for (int i = begin; i < end; i += kTile)
+#pragma GCC unroll 4
+    for (int j = 0; j < kTileVecs; ++j) {
+      const Vec w = exp(load(scores + i + j * kLanes) - m);
+      store(scores + i + j * kLanes, w);
+      sum[j] = sum[j] + w;
+    }
+  for (int j = 1; j < kTileVecs; ++j) sum[0] = sum[0] + sum[j];
+  const float alpha = first(exp(set1(old - base)));
+  state.sum = state.sum * alpha + reduce_add(sum[0]);
+  return alpha;
+}
+
+// ---- one work item -----------------------------------------------------------------------------------------------------------
+
+/// The scratch of an item. Rows go in groups of at most kScoreRows, as equal as can be; a group's queries are interleaved.
+template <class Kv>
+struct Item {
+  const Attend& a;
+  const BlockLayout<Kv> layout;
+  const int rows;
+  float *q, *scores, *acc, *total, *alpha;
+  RowState *state, *total_state;
+
+  static int64_t floats(int rows, const BlockLayout<Kv>& layout) {
+    return int64_t{rows} * (layout.k_dims + kPanel + 2 * layout.v_dims + 5) + 7 * 16;
+  }
+
+  explicit Item(const Attend& args)
+      : a(args), layout(args.kv.block_size, args.kv.head_dim), rows(args.tokens * args.group) {
+    float* at = static_cast<float*>(a.scratch);
+    auto take = [&](int64_t count) {
+      float* p = at;
+      at += round_up(count, 16);
+      return p;
+    };
+    q = take(int64_t{rows} * layout.k_dims);
+    scores = take(int64_t{rows} * kPanel);
+    acc = take(int64_t{rows} * layout.v_dims);
+    total = take(int64_t{rows} * layout.v_dims);
+    alpha = take(rows);
+    state = reinterpret_cast<RowState*>(take(2 * int64_t{rows}));
+    total_state = reinterpret_cast<RowState*>(take(2 * int64_t{rows}));
+  }
+
+  /// f(first row, rows) for each group.
+  template <class F>
+  OCTAVO_INLINE void for_groups(F f) const {
+    const int groups = (rows + kScoreRows - 1) / kScoreRows, small = rows / groups, larger = rows % groups;
+    for (int g = 0, row = 0; g < groups; ++g) {
+      const int count = small + (g < larger);
+      f(row, count);
+      row += count;
+    }
+  }
+
+  void pack_queries() const {
+    const int head_dim = a.kv.head_dim;
+    for_groups([&](int row0, int count) {
+      float* to = q + int64_t{row0} * layout.k_dims;
+      for (int r = 0; r < count; ++r) {
+        const float* from = a.q + (row0 + r) / a.group * a.ldq + int64_t{(row0 + r) % a.group} * head_dim;
+        for (int d = 0; d < head_dim; ++d) to[d * count + r] = from[d] * a.scale;
+        for (int d = head_dim; d < layout.k_dims; ++d) to[d * count + r] = 0;
+      }
+    });
+  }
+
+  int64_t first_key(int token) const { return a.window ? most(int64_t{0}, a.position + token + 1 - a.window) : 0; }
+  int64_t end_key(int token) const { return a.position + token + 1; }
+
+  /// False if no row of the item sees a key in [begin, end). Blocks that the window has passed are not looked up.
+  bool find_panel(int64_t begin, int64_t end, Panel<Kv>& panel) const {
+    const int64_t first = most(begin, first_key(0)), last = least(end, end_key(a.tokens - 1));
+    if (first >= last) return false;
+    panel.first = static_cast<int>(first - begin);
+    panel.last = static_cast<int>(last - begin);
+    panel.tile0 = panel.first / kTile;
+    panel.tile1 = (panel.last + kTile - 1) / kTile;
+    const int block_size = a.kv.block_size;
+    int64_t block = (begin + panel.tile0 * kTile) / block_size;
+    int offset = static_cast<int>((begin + panel.tile0 * kTile) % block_size);
+    for (int tile = panel.tile0; tile < panel.tile1; ++tile) {
+      const int64_t head = int64_t{a.block_table[block]} * a.kv.kv_heads + a.kv_head;
+      const auto* base = reinterpret_cast<const typename Kv::Element*>(a.kv.base + head * a.kv.head_bytes);
+      panel.k[tile] = base + int64_t{offset} * layout.k_dims;
+      panel.v[tile] = base + layout.v_offset + int64_t{offset} * layout.v_dims;
+      offset += kTile;
+      if (offset == block_size) {
+        offset = 0;
+        ++block;
+      }
+    }
+    return true;
+  }
+
+  Seen seen_by(int row, int64_t begin, const Panel<Kv>& panel) const {
+    const int token = row / a.group;
+    return {static_cast<int>(least(int64_t{kPanel}, most(int64_t{panel.first}, first_key(token) - begin))),
+            static_cast<int>(most(int64_t{0}, least(int64_t{panel.last}, end_key(token) - begin)))};
+  }
+
+  /// acc and state over keys [begin, end) of one split.
+  void run_split(int64_t begin, int64_t end) const {
+    for (int r = 0; r < rows; ++r) state[r] = {kNoScore, 0.0f};
+    for (int64_t i = 0; i < int64_t{rows} * layout.v_dims; i += kLanes) store(acc + i, zero());
+    for (int64_t at = begin; at < end; at += kPanel) {
+      Panel<Kv> panel;
+      if (!find_panel(at, least(end, at + kPanel), panel)) continue;
+      for_groups([&](int row, int count) {
+        score_group<Kv>(count, q + int64_t{row} * layout.k_dims, panel, layout.k_dims / Kv::kPack,
+                        scores + int64_t{row} * kPanel);
+      });
+      for (int r = 0; r < rows; ++r)
+        alpha[r] = soften_row(scores + int64_t{r} * kPanel, panel.tile0 * kTile, panel.tile1 * kTile, seen_by(r, at, panel), a.softcap,
+                              state[r]);
+      for_groups([&](int row, int count) {
+        value_group<Kv>(count, scores + int64_t{row} * kPanel, alpha + row, panel, layout.v_dims,
+                        acc + int64_t{row} * layout.v_dims);
+      });
+    }
+  }
+
+  void run() {
+    pack_queries();
+    bool empty = true;
+    for (int64_t begin = a.key0; begin < a.key1; begin += kSplitKeys) {
+      run_split(begin, least(a.key1, begin + kSplitKeys));
+      if (empty) {
+        float* values = acc;
+        acc = total;
+        total = values;
+        RowState* states = state;
+        state = total_state;
+        total_state = states;
+        empty = false;
+        continue;
+      }
+      for (int r = 0; r < rows; ++r) {
+        const int64_t at = int64_t{r} * layout.v_dims;
+        fold(total + at, total_state[r], acc + at, state[r], layout.v_dims);
+      }
+    }
+    for (int r = 0; r < rows; ++r) put_row(r);
+  }
+
+  void put_row(int r) const {
+    const int head_dim = a.kv.head_dim;
+    const float* values = total + int64_t{r} * layout.v_dims;
+    if (a.partial) {
+      float* to = a.partial + int64_t{r} * (head_dim + 2);
+      for (int d = 0; d < head_dim; ++d) to[d] = values[d];
+      to[head_dim] = total_state[r].max;
+      to[head_dim + 1] = total_state[r].sum;
+      return;
+    }
+    const int head = r % a.group;
+    finish_row(values, total_state[r], a.sinks ? a.sinks + head : nullptr, head_dim,
+               a.out + r / a.group * a.ldo + int64_t{head} * head_dim);
+  }
+};
+
+template <class Kv>
+size_t scratch_bytes(int rows, int head_dim, int) {
+  return static_cast<size_t>(Item<Kv>::floats(rows, BlockLayout<Kv>(kTile, head_dim))) * sizeof(float);
+}
+
+template <class Kv>
+void attend(const Attend& args) {
+  Item<Kv> item(args);
+  item.run();
+}
+
+/// The fold of attend(), with `out` as the accumulator.
+void merge_rows(const float* partials, int64_t stride, int parts, int rows, int head_dim, const float* sinks, int group,
+                float* out, int64_t ldo) {
+  for (int r = 0; r < rows; ++r) {
+    const int head = r % group;
+    float* to = out + r / group * ldo + int64_t{head} * head_dim;
+    RowState total = {kNoScore, 0.0f};
+    for (int d = 0; d < head_dim; ++d) to[d] = 0;
+    for (int i = 0; i < parts; ++i) {
+      const float* part = partials + i * stride + int64_t{r} * (head_dim + 2);
+      fold(to, total, part, {part[head_dim], part[head_dim + 1]}, head_dim);
+    }
+    finish_row(to, total, sinks ? sinks + head : nullptr, head_dim, to);
+  }
+}
+
+template <class Kv>
+constexpr AttentionKernel attention_kernel(const char* name) {
+  return {.name = name,
+          .block_step = kTile,
+          .tile_rows = 8 * kScoreRows,
+          .head_bytes = head_bytes<Kv>,
+          .scratch_bytes = scratch_bytes<Kv>,
+          .write = write_token<Kv>,
+          .read = read_token<Kv>,
+          .attend = attend<Kv>,
+          .merge = merge_rows};
+}
