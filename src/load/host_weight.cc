@@ -61,6 +61,13 @@ bool is_float(kernels::WeightFormat format) {
   return format == kernels::WeightFormat::kF32 || format == kernels::WeightFormat::kBF16;
 }
 
+/// Embeddings and the layers that a config forgot to ignore are stored as plain floats: what the file holds
+/// decides.
+bool is_plain(const TensorInfo* stored) {
+  return stored && (stored->dtype == DType::kF32 || stored->dtype == DType::kF16 ||
+                    stored->dtype == DType::kBF16 || info(stored->dtype).block_elements > 1);
+}
+
 HostWeight quantised_weight(Checkpoint& checkpoint, const QuantScheme& scheme, const std::string& prefix,
                             int64_t n, int64_t k) {
   HostWeight out;
@@ -102,7 +109,7 @@ void HostWeight::read_rows(int64_t n0, int64_t n1, float* scratch, kernels::Weig
 HostWeight linear_weight(Checkpoint& checkpoint, const ModelConfig& config, const std::string& prefix,
                          int64_t n, int64_t k, WeightLayout layout) {
   QuantScheme scheme;
-  if (config.quantization && !checkpoint.is_gguf() && layout == WeightLayout::kLinear &&
+  if (config.quantization && !is_plain(checkpoint.find(prefix + ".weight")) &&
       find_scheme(*config.quantization, config.origin, prefix, scheme))
     return quantised_weight(checkpoint, scheme, prefix, n, k);
   HostWeight out;
