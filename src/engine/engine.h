@@ -12,14 +12,13 @@
 
 namespace octavo {
 
-enum class SchedulingPolicy : uint8_t { kFcfs, kPriority };
-
 struct EngineConfig {
-  int64_t max_model_len = 0;             ///< 0: the model's
+  int64_t max_model_len = 0;             ///< 0: the model's; -1: the longest that fits in the KV cache
   int64_t max_num_batched_tokens = 2048;
   int max_num_seqs = 128;
   int block_size = 32;
-  size_t kv_cache_bytes = 0;             ///< 0: what is available, see kv_cache.h
+  size_t kv_cache_bytes = 0;             ///< 0: kv_memory_fraction of what is available, see kv_cache.h
+  double kv_memory_fraction = 0.92;      ///< --gpu-memory-utilization
   kernels::KvFormat kv_format = kernels::KvFormat::kBF16;
   int64_t num_blocks_override = 0;       ///< --num-gpu-blocks-override
   bool enable_prefix_caching = true;
@@ -35,18 +34,21 @@ struct EngineStats {
   double kv_usage = 0;  ///< 0..1; blocks held only by the prefix cache count as free
   int64_t prompt_tokens = 0, generation_tokens = 0, preemptions = 0;
   int64_t prefix_queries = 0, prefix_hits = 0;  ///< tokens
+  int64_t corrupted_requests = 0;               ///< ended with kError: NaN logits or a failed step
   int64_t steps = 0;
   int64_t num_blocks = 0, block_size = 0, kv_cache_tokens = 0, max_model_len = 0;
+  size_t kv_bytes = 0, workspace_bytes = 0;
   // Histogram of tokens per step is observed by the listener (StepReport).
 };
 
-/// Called on the engine thread after each step that produced output; must not block or allocate.
+/// Called on the engine thread after each step, and when requests ended without one; must not block or allocate.
 struct StepReport {
-  int64_t tokens;  ///< scheduled in this step, prompt and decode
+  int64_t tokens;  ///< scheduled in this step, prompt and decode; 0: no step, but requests were aborted
 };
 
 class Engine {
  public:
+  /// Sizes and maps the KV cache and runs a small warm-up step. Throws Error when the KV cache does not fit.
   Engine(std::unique_ptr<Model> model, const EngineConfig& config, Team& team, const kernels::KernelTable& kernels);
   ~Engine();
 
@@ -55,8 +57,10 @@ class Engine {
   /// Aborts everything and joins the thread.
   void stop();
 
-  enum class Refusal : uint8_t { kNone, kQueueFull, kTooLong, kStopping };
-  /// Any thread. Validates lengths against the pool; the stream receives tokens until finished().
+  /// kTooLong: the prompt exceeds max_model_len or can never fit into the KV cache. kBadToken: an id outside the vocabulary.
+  enum class Refusal : uint8_t { kNone, kQueueFull, kTooLong, kStopping, kBadToken };
+  /// Any thread. Null and *refusal when refused; else the stream receives tokens until finished(). It may end (kLength)
+  /// before max_tokens, where max_model_len or the whole KV cache is reached.
   std::shared_ptr<TokenStream> submit(EngineRequest request, Refusal* refusal);
   /// Any thread; unknown ids are ignored. Blocks are free again after the step under way.
   void abort(uint64_t id);
@@ -68,8 +72,10 @@ class Engine {
   void set_listener(std::function<void(const StepReport&)> listener);
 
   EngineStats stats() const;
+  /// False while requests are running.
   bool reset_prefix_cache();
   const ModelInfo& model_info() const;
+  /// With max_model_len, max_num_batched_tokens and max_num_seqs as they took effect.
   const EngineConfig& config() const;
 
  private:

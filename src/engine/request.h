@@ -10,6 +10,7 @@
 namespace octavo {
 
 enum class LogprobsMode : uint8_t { kRawLogprobs, kProcessedLogprobs, kRawLogits, kProcessedLogits };
+enum class SchedulingPolicy : uint8_t { kFcfs, kPriority };
 enum class FinishReason : uint8_t { kNone, kStop, kLength, kAbort, kError };
 
 /// Sampling of one sequence. Values are validated before they get here (surface document, section 3.4).

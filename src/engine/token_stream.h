@@ -21,10 +21,12 @@ class TokenStream {
 
   // Engine side.
   void append(int32_t token, std::span<const TokenLogprob> logprobs);
-  void set_prompt_logprobs(int64_t position, std::span<const TokenLogprob> logprobs);
+  /// [prompt_top] to be written before the first append.
+  std::span<TokenLogprob> prompt_logprobs_slot(int64_t position);
   void finish(FinishInfo info);
 
-  // Reader side; any thread, one reader. Tokens below size() and, once finished() is true, info() are stable.
+  // Reader side; any thread, one reader. Tokens below size() and, once finished() is true, info() are stable; prompt
+  // log-probabilities once one of the two shows the prompt to be done.
   int64_t size() const { return size_.load(std::memory_order_acquire); }
   bool finished() const { return finished_.load(std::memory_order_acquire); }
   int32_t token(int64_t i) const { return tokens_[i]; }

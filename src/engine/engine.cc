@@ -1,0 +1,435 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/engine_setup.h"
+#include "engine/prefill_pacer.h"
+#include "engine/runner.h"
+#include "engine/sampler.h"
+#include "engine/scheduler.h"
+
+namespace octavo {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool contains(const std::vector<int32_t>& ids, int32_t id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+const char* text(SampleError error) {
+  return error == SampleError::kNotFinite ? "the model produced NaN or infinite logits"
+                                          : "the request's token rules exclude every token";
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  Impl(std::unique_ptr<Model> model, const EngineConfig& config, Team& team, const kernels::KernelTable& kernels);
+
+  // Submitters' side.
+  std::shared_ptr<TokenStream> submit(EngineRequest request, Refusal* refusal);
+  Refusal check(const EngineRequest& request) const;
+  bool enqueue(std::unique_ptr<Sequence> seq);
+  void abort(uint64_t id);
+  void stop();
+  bool reset_prefix_cache();
+
+  // Engine thread.
+  void loop();
+  bool step();
+  bool drain();
+  void note_admissions(const StepPlan& plan);
+  float* run(const StepPlan& plan);
+  void sample(float* logits);
+  void commit(const StepPlan& plan);
+  void commit_row(const LogitRow& row, const SampleResult& result);
+  FinishReason stop_reason(const Sequence& seq, int32_t token, int32_t* stop_token) const;
+  void finish(Sequence* seq, FinishReason reason, std::string error = {}, int32_t stop_token = -1);
+  void corrupt(Sequence* seq, const std::string& error);
+  void fail_plan(const StepPlan& plan, const std::string& error);
+  bool fail_stuck();
+  void report(int64_t tokens);
+
+  EngineConfig config;
+  std::unique_ptr<Model> model;
+  Team& team;
+  EngineParts parts;  // KV cache, blocks, scheduler, runner
+  Sampler sampler;
+  PrefillPacer pacer;
+  std::vector<SampleResult> results;  // [rows]
+  std::vector<Sequence*> new_sequences;
+  std::vector<std::unique_ptr<Sequence>> dead;  // ended in this step
+  std::function<void(const StepReport&)> listener;
+
+  std::mutex reset_mutex;
+  std::mutex mutex;  // guards what follows
+  std::condition_variable wake;
+  std::unordered_map<uint64_t, std::unique_ptr<Sequence>> live;
+  std::vector<Sequence*> inbox;
+  bool aborts_pending = false, stopping = false;
+  std::promise<bool>* reset = nullptr;  // asked for by reset_prefix_cache
+  std::atomic<uint64_t> arrivals{0};
+  std::atomic<int64_t> queued_requests{0}, queued_tokens{0};  // submitted, not yet scheduled
+
+  mutable std::mutex stats_mutex;
+  EngineStats stats;
+  EngineStats counters;  // the engine thread's own; copied to stats after each step
+  std::thread thread;
+};
+
+Engine::Impl::Impl(std::unique_ptr<Model> model_in, const EngineConfig& config_in, Team& team_in,
+                   const kernels::KernelTable& kernels)
+    : config(config_in),
+      model(std::move(model_in)),
+      team(team_in),
+      parts(build_engine_parts(*model, config, team, kernels)),
+      sampler(kernels, model->info().vocab, team.size()),
+      pacer(parts.seconds_per_token) {
+  results.reserve(parts.max_rows);
+  counters.num_blocks = parts.pool->num_blocks();
+  counters.block_size = config.block_size;
+  counters.kv_cache_tokens = std::min(parts.blocks->longest_alone(), counters.num_blocks * config.block_size);
+  counters.max_model_len = config.max_model_len;
+  counters.kv_bytes = parts.kv_bytes;
+  counters.workspace_bytes = parts.workspace_bytes;
+  stats = counters;
+}
+
+// ---- submit and abort: any thread ------------------------------------------------------------------------------------
+
+Engine::Refusal Engine::Impl::check(const EngineRequest& request) const {
+  int64_t len = static_cast<int64_t>(request.prompt.size());
+  int64_t least = len + (request.sampling.max_tokens > 0 ? 1 : 0);
+  if (least > config.max_model_len || len > parts.blocks->longest_alone()) return Refusal::kTooLong;
+  for (int32_t id : request.prompt)
+    if (id < 0 || id >= model->info().vocab) return Refusal::kBadToken;
+  if (config.max_num_queued_reqs > 0 && queued_requests.load() >= config.max_num_queued_reqs)
+    return Refusal::kQueueFull;
+  if (config.max_num_queued_tokens > 0 && queued_tokens.load() + len > config.max_num_queued_tokens)
+    return Refusal::kQueueFull;
+  return Refusal::kNone;
+}
+
+std::shared_ptr<TokenStream> Engine::Impl::submit(EngineRequest request, Refusal* refusal) {
+  OCTAVO_CHECK(!request.prompt.empty(), "request ", request.id, " has no prompt");
+  Refusal verdict = check(request);
+  std::shared_ptr<TokenStream> stream;
+  if (verdict == Refusal::kNone) {
+    std::unique_ptr<Sequence> seq = make_sequence(std::move(request), config, model->info(), *parts.blocks, arrivals++);
+    stream = seq->stream;
+    seq->arrival = now();
+    if (!enqueue(std::move(seq))) {
+      stream = nullptr;
+      verdict = Refusal::kStopping;
+    }
+  }
+  if (refusal) *refusal = verdict;
+  return stream;
+}
+
+bool Engine::Impl::enqueue(std::unique_ptr<Sequence> seq) {
+  std::lock_guard lock(mutex);
+  if (stopping) return false;
+  queued_requests += 1;
+  queued_tokens += seq->prompt_len;
+  inbox.push_back(seq.get());
+  uint64_t id = seq->id;
+  bool unique = live.emplace(id, std::move(seq)).second;
+  OCTAVO_CHECK(unique, "request id ", id, " is in use");
+  wake.notify_one();
+  return true;
+}
+
+void Engine::Impl::abort(uint64_t id) {
+  std::lock_guard lock(mutex);
+  auto found = live.find(id);
+  if (found == live.end()) return;
+  found->second->aborted = true;
+  aborts_pending = true;
+  wake.notify_one();
+}
+
+void Engine::Impl::stop() {
+  {
+    std::lock_guard lock(mutex);
+    stopping = true;
+    for (auto& [id, seq] : live) seq->aborted = true;
+    aborts_pending = true;
+  }
+  wake.notify_one();
+  if (thread.joinable()) thread.join();
+  if (drain()) report(0);
+}
+
+/// The pool is the engine thread's: it answers between two steps.
+bool Engine::Impl::reset_prefix_cache() {
+  if (!thread.joinable()) return parts.pool->reset_cache();
+  std::lock_guard one_at_a_time(reset_mutex);
+  std::promise<bool> promise;
+  {
+    std::lock_guard lock(mutex);
+    if (stopping) return false;
+    reset = &promise;
+  }
+  wake.notify_one();
+  return promise.get_future().get();
+}
+
+// ---- the engine thread -----------------------------------------------------------------------------------------------
+
+void Engine::Impl::loop() {
+  team.bind_caller();
+  for (bool busy = false;;) {
+    {
+      std::unique_lock lock(mutex);
+      wake.wait(lock, [&] { return busy || stopping || aborts_pending || reset || !inbox.empty(); });
+      if (stopping) return;
+    }
+    busy = step();
+  }
+}
+
+bool Engine::Impl::step() {
+  bool ended = drain();
+  const StepPlan& plan = parts.scheduler->plan(pacer.with_decodes(), pacer.alone());
+  note_admissions(plan);
+  for (Sequence* seq : plan.outgrown) finish(seq, FinishReason::kLength);
+  if (plan.chunks.empty()) {
+    ended |= !plan.outgrown.empty() || (plan.preempted == 0 && fail_stuck());
+    if (ended) report(0);
+    return ended || plan.preempted > 0;
+  }
+  double start = now();
+  if (float* logits = run(plan)) {
+    sample(logits);
+    commit(plan);
+  }
+  pacer.observe(plan.tokens, plan.prefill_tokens, now() - start);
+  ++counters.steps;
+  report(plan.tokens);
+  return true;
+}
+
+/// Takes in what arrived, ends what was aborted. True if a request ended.
+bool Engine::Impl::drain() {
+  dead.clear();
+  bool aborts;
+  {
+    std::lock_guard lock(mutex);
+    new_sequences.swap(inbox);
+    aborts = std::exchange(aborts_pending, false);
+    if (reset) std::exchange(reset, nullptr)->set_value(parts.pool->reset_cache());
+  }
+  bool ended = false;
+  for (Sequence* seq : new_sequences) {
+    parts.scheduler->add(seq);
+    if (seq->max_len > seq->prompt_len || seq->all_logits) continue;
+    finish(seq, FinishReason::kLength);  // max_tokens 0 and nothing to score
+    ended = true;
+  }
+  new_sequences.clear();
+  if (!aborts) return ended;
+  for (Sequence *seq = parts.scheduler->first_waiting(), *next; seq; seq = next) {
+    next = seq->next;
+    if (!seq->aborted) continue;
+    finish(seq, FinishReason::kAbort);
+    ended = true;
+  }
+  for (size_t i = parts.scheduler->running().size(); i-- > 0;) {
+    Sequence* seq = parts.scheduler->running()[i];
+    if (!seq->aborted) continue;
+    finish(seq, FinishReason::kAbort);
+    ended = true;
+  }
+  return ended;
+}
+
+void Engine::Impl::note_admissions(const StepPlan& plan) {
+  counters.preemptions += plan.preempted;
+  counters.prefix_queries += plan.prefix_queries;
+  counters.prefix_hits += plan.prefix_hits;
+  if (plan.admitted == 0) return;
+  double time = now();
+  for (const PlannedChunk& chunk : plan.chunks) {
+    if (chunk.seq->scheduled > 0) continue;
+    chunk.seq->scheduled = time;
+    queued_requests -= 1;
+    queued_tokens -= chunk.seq->prompt_len;
+  }
+}
+
+/// Null when the step failed; its requests are ended then. The others go on.
+float* Engine::Impl::run(const StepPlan& plan) {
+  try {
+    return parts.runner->run(plan, parts.cache->store());
+  } catch (const std::exception& error) {
+    fail_plan(plan, str("the step failed: ", error.what()));
+    return nullptr;
+  }
+}
+
+void Engine::Impl::sample(float* logits) {
+  const std::vector<LogitRow>& rows = parts.runner->rows();
+  const int64_t vocab = model->info().vocab;
+  results.assign(rows.size(), {});
+  auto row = [&](int i, int worker) {
+    const LogitRow& r = rows[i];
+    float* x = logits + i * vocab;
+    Sequence& seq = *r.seq;
+    if (r.score)
+      results[i].error = sampler.score(seq.sampling.logprobs_mode, seq.tokens[r.position + 1], x,
+                                       seq.stream->prompt_logprobs_slot(r.position + 1), worker);
+    if (!r.sample) return;
+    std::span<const int32_t> output(seq.tokens.data() + seq.prompt_len, seq.outputs());
+    results[i] = sampler.sample(seq.sampling, *seq.sampler, output, x, worker);
+  };
+  // Below about 100 us of work a fork costs more than it brings.
+  if (static_cast<int64_t>(rows.size()) * vocab < 200000 || rows.size() < 2)
+    for (size_t i = 0; i < rows.size(); ++i) row(static_cast<int>(i), 0);
+  else
+    team.run(static_cast<int>(rows.size()), row);
+}
+
+void Engine::Impl::commit(const StepPlan& plan) {
+  parts.scheduler->commit();
+  const std::vector<LogitRow>& rows = parts.runner->rows();
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (!rows[i].seq->ended) commit_row(rows[i], results[i]);
+  for (const PlannedChunk& chunk : plan.chunks) {
+    if (!chunk.samples || chunk.seq->ended || chunk.seq->max_len > chunk.seq->prompt_len) continue;
+    counters.prompt_tokens += chunk.seq->prompt_len;  // scored, and no token wanted
+    finish(chunk.seq, FinishReason::kLength);
+  }
+}
+
+void Engine::Impl::commit_row(const LogitRow& row, const SampleResult& result) {
+  Sequence& seq = *row.seq;
+  if (result.error != SampleError::kNone) return corrupt(&seq, text(result.error));
+  if (row.score) seq.prompt_logprobs_done = row.position + 2;
+  if (!row.sample) return;
+  seq.last_token = now();
+  if (seq.outputs() == 0) {
+    seq.first_token = seq.last_token;
+    counters.prompt_tokens += seq.prompt_len;
+  }
+  seq.tokens.push_back(result.token);
+  seq.sampler->observe(result.token);
+  seq.stream->append(result.token, seq.sampler->logprobs);
+  ++counters.generation_tokens;
+  int32_t stop_token = -1;
+  FinishReason reason = stop_reason(seq, result.token, &stop_token);
+  if (reason != FinishReason::kNone) finish(&seq, reason, {}, stop_token);
+}
+
+/// EOS, then the request's stop ids, then length (surface document, section 5).
+FinishReason Engine::Impl::stop_reason(const Sequence& seq, int32_t token, int32_t* stop_token) const {
+  if (seq.outputs() >= seq.sampling.min_tokens) {
+    if (!seq.sampling.ignore_eos && contains(seq.sampling.eos_ids, token)) return FinishReason::kStop;
+    if (contains(seq.sampling.stop_token_ids, token)) {
+      *stop_token = token;
+      return FinishReason::kStop;
+    }
+  }
+  return seq.len() >= seq.max_len ? FinishReason::kLength : FinishReason::kNone;
+}
+
+// ---- ends ------------------------------------------------------------------------------------------------------------
+
+void Engine::Impl::finish(Sequence* seq, FinishReason reason, std::string error, int32_t stop_token) {
+  parts.scheduler->remove(seq);
+  if (seq->scheduled == 0) {
+    queued_requests -= 1;
+    queued_tokens -= seq->prompt_len;
+  }
+  if (reason == FinishReason::kError) ++counters.corrupted_requests;
+  seq->ended = true;
+  seq->stream->finish({.reason = reason,
+                       .stop_token = stop_token,
+                       .error = std::move(error),
+                       .arrival = seq->arrival,
+                       .scheduled = seq->scheduled,
+                       .first_token = seq->first_token,
+                       .last_token = seq->last_token,
+                       .cached_tokens = std::max<int64_t>(0, seq->cached),
+                       .preemptions = seq->preemptions});
+  std::lock_guard lock(mutex);
+  auto node = live.find(seq->id);
+  dead.push_back(std::move(node->second));  // the step under way may still look at it
+  live.erase(node);
+}
+
+/// The model's arithmetic failed for this sequence alone: nothing of it may reach a later one.
+void Engine::Impl::corrupt(Sequence* seq, const std::string& error) {
+  parts.blocks->unpublish(*seq, 0);
+  for (const std::vector<int32_t>& blocks : seq->blocks)
+    for (int32_t block : blocks)
+      if (block >= 0 && parts.pool->refs(block) == 1) parts.cache->clear_block(block);
+  std::fprintf(stderr, "octavo: request %llu ended: %s\n", static_cast<unsigned long long>(seq->id), error.c_str());
+  finish(seq, FinishReason::kError, error);
+}
+
+void Engine::Impl::fail_plan(const StepPlan& plan, const std::string& error) {
+  std::fprintf(stderr, "octavo: %s; %zu requests ended\n", error.c_str(), plan.chunks.size());
+  parts.scheduler->discard_plan();
+  for (const PlannedChunk& chunk : plan.chunks) finish(chunk.seq, FinishReason::kError, error);
+}
+
+/// Nothing runs and the first in the queue still does not fit. submit() refuses such requests; should one slip through, it
+/// must not hold up those behind it for ever.
+bool Engine::Impl::fail_stuck() {
+  Sequence* seq = parts.scheduler->first_waiting();
+  if (!seq || parts.scheduler->num_running() > 0) return false;
+  finish(seq, FinishReason::kError, "the request does not fit into the KV cache");
+  return true;
+}
+
+void Engine::Impl::report(int64_t tokens) {
+  counters.running = parts.scheduler->num_running();
+  counters.waiting = parts.scheduler->num_waiting();
+  counters.kv_usage = 1.0 - static_cast<double>(parts.pool->num_free()) / parts.pool->num_blocks();
+  {
+    std::lock_guard lock(stats_mutex);
+    stats = counters;
+  }
+  if (listener) listener({tokens});
+}
+
+// ---- the facade ------------------------------------------------------------------------------------------------------
+
+Engine::Engine(std::unique_ptr<Model> model, const EngineConfig& config, Team& team,
+               const kernels::KernelTable& kernels)
+    : impl_(std::make_unique<Impl>(std::move(model), config, team, kernels)) {}
+Engine::~Engine() { stop(); }
+void Engine::start() {
+  impl_->thread = std::thread([this] { impl_->loop(); });
+}
+void Engine::stop() { impl_->stop(); }
+std::shared_ptr<TokenStream> Engine::submit(EngineRequest request, Refusal* refusal) {
+  return impl_->submit(std::move(request), refusal);
+}
+void Engine::abort(uint64_t id) { impl_->abort(id); }
+bool Engine::step() { return impl_->step(); }
+void Engine::set_listener(std::function<void(const StepReport&)> listener) { impl_->listener = std::move(listener); }
+EngineStats Engine::stats() const {
+  std::lock_guard lock(impl_->stats_mutex);
+  EngineStats stats = impl_->stats;
+  return stats;
+}
+bool Engine::reset_prefix_cache() { return impl_->reset_prefix_cache(); }
+const ModelInfo& Engine::model_info() const { return impl_->model->info(); }
+const EngineConfig& Engine::config() const { return impl_->config; }
+
+}  // namespace octavo
