@@ -13,7 +13,8 @@ BlockPool::BlockPool(int32_t num_blocks)
   for (int32_t b = 0; b < num_blocks; ++b) link(b, sentinel_);
 }
 
-// Groups share ids but not content. A difference in few known bits of a 128-bit digest is as hard to hit as equality.
+// Groups share ids but not content. A difference in few known bits of a 128-bit digest is as hard to hit as
+// equality.
 BlockHash BlockPool::key(const BlockHash& hash, int group) {
   return {hash.low, hash.high ^ static_cast<uint64_t>(group)};
 }

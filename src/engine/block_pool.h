@@ -1,5 +1,5 @@
-// The blocks of the KV cache as integers: who uses which, which of the unused ones still hold a known prefix, and in what
-// order those are given up. All memory is taken by the constructor.
+// The blocks of the KV cache as integers: who uses which, which of the unused ones still hold a known prefix,
+// and in what order those are given up. All memory is taken by the constructor.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,17 @@ class BlockPool {
   int32_t num_free() const { return num_free_; }
   int32_t refs(int32_t block) const { return blocks_[block].refs; }
 
-  /// Takes the free block that is given up first (no content, else least recently used); -1 when all are in use.
+  /// Takes the free block that is given up first (no content, else least recently used); -1 when all are in
+  /// use.
   int32_t alloc();
   /// One more user of a block found by find().
   void acquire(int32_t block);
-  /// One user less. An unused block with a hash stays findable until its turn to be reused. Give a sequence's blocks back
-  /// last one first: of a prefix the tail is then evicted before what others more likely share.
+  /// One user less. An unused block with a hash stays findable until its turn to be reused. Give a sequence's
+  /// blocks back last one first: of a prefix the tail is then evicted before what others more likely share.
   void release(int32_t block);
 
-  /// Makes a block in use findable. Several blocks may hold the same content (computed side by side); each counts.
+  /// Makes a block in use findable. Several blocks may hold the same content (computed side by side); each
+  /// counts.
   void publish(int32_t block, const BlockHash& hash, int group);
   /// A block with this content, or -1.
   int32_t find(const BlockHash& hash, int group) const;
@@ -37,7 +39,7 @@ class BlockPool {
 
  private:
   struct Block {
-    BlockHash key;                     // valid while published
+    BlockHash key;  // valid while published
     int32_t refs = 0;
     int32_t previous = -1, next = -1;  // free list; the last element of blocks_ is its sentinel
     int32_t chain = -1;                // next block of the same bucket

@@ -37,7 +37,8 @@ const char* text(SampleError error) {
 }  // namespace
 
 struct Engine::Impl {
-  Impl(std::unique_ptr<Model> model, const EngineConfig& config, Team& team, const kernels::KernelTable& kernels);
+  Impl(std::unique_ptr<Model> model, const EngineConfig& config, Team& team,
+       const kernels::KernelTable& kernels);
 
   // Submitters' side.
   std::shared_ptr<TokenStream> submit(EngineRequest request, Refusal* refusal);
@@ -108,7 +109,8 @@ Engine::Impl::Impl(std::unique_ptr<Model> model_in, const EngineConfig& config_i
   stats = counters;
 }
 
-// ---- submit and abort: any thread ------------------------------------------------------------------------------------
+// ---- submit and abort: any thread
+// ------------------------------------------------------------------------------------
 
 Engine::Refusal Engine::Impl::check(const EngineRequest& request) const {
   int64_t len = static_cast<int64_t>(request.prompt.size());
@@ -128,7 +130,8 @@ std::shared_ptr<TokenStream> Engine::Impl::submit(EngineRequest request, Refusal
   Refusal verdict = check(request);
   std::shared_ptr<TokenStream> stream;
   if (verdict == Refusal::kNone) {
-    std::unique_ptr<Sequence> seq = make_sequence(std::move(request), config, model->info(), *parts.blocks, arrivals++);
+    std::unique_ptr<Sequence> seq =
+        make_sequence(std::move(request), config, model->info(), *parts.blocks, arrivals++);
     stream = seq->stream;
     seq->arrival = now();
     if (!enqueue(std::move(seq))) {
@@ -188,7 +191,8 @@ bool Engine::Impl::reset_prefix_cache() {
   return promise.get_future().get();
 }
 
-// ---- the engine thread -----------------------------------------------------------------------------------------------
+// ---- the engine thread
+// -----------------------------------------------------------------------------------------------
 
 void Engine::Impl::loop() {
   team.bind_caller();
@@ -346,7 +350,8 @@ FinishReason Engine::Impl::stop_reason(const Sequence& seq, int32_t token, int32
   return seq.len() >= seq.max_len ? FinishReason::kLength : FinishReason::kNone;
 }
 
-// ---- ends ------------------------------------------------------------------------------------------------------------
+// ---- ends
+// ------------------------------------------------------------------------------------------------------------
 
 void Engine::Impl::finish(Sequence* seq, FinishReason reason, std::string error, int32_t stop_token) {
   parts.scheduler->remove(seq);
@@ -377,7 +382,8 @@ void Engine::Impl::corrupt(Sequence* seq, const std::string& error) {
   for (const std::vector<int32_t>& blocks : seq->blocks)
     for (int32_t block : blocks)
       if (block >= 0 && parts.pool->refs(block) == 1) parts.cache->clear_block(block);
-  std::fprintf(stderr, "octavo: request %llu ended: %s\n", static_cast<unsigned long long>(seq->id), error.c_str());
+  std::fprintf(stderr, "octavo: request %llu ended: %s\n", static_cast<unsigned long long>(seq->id),
+               error.c_str());
   finish(seq, FinishReason::kError, error);
 }
 
@@ -387,8 +393,8 @@ void Engine::Impl::fail_plan(const StepPlan& plan, const std::string& error) {
   for (const PlannedChunk& chunk : plan.chunks) finish(chunk.seq, FinishReason::kError, error);
 }
 
-/// Nothing runs and the first in the queue still does not fit. submit() refuses such requests; should one slip through, it
-/// must not hold up those behind it for ever.
+/// Nothing runs and the first in the queue still does not fit. submit() refuses such requests; should one
+/// slip through, it must not hold up those behind it for ever.
 bool Engine::Impl::fail_stuck() {
   Sequence* seq = parts.scheduler->first_waiting();
   if (!seq || parts.scheduler->num_running() > 0) return false;
@@ -407,7 +413,8 @@ void Engine::Impl::report(int64_t tokens) {
   if (listener) listener({tokens});
 }
 
-// ---- the facade ------------------------------------------------------------------------------------------------------
+// ---- the facade
+// ------------------------------------------------------------------------------------------------------
 
 Engine::Engine(std::unique_ptr<Model> model, const EngineConfig& config, Team& team,
                const kernels::KernelTable& kernels)
@@ -422,7 +429,9 @@ std::shared_ptr<TokenStream> Engine::submit(EngineRequest request, Refusal* refu
 }
 void Engine::abort(uint64_t id) { impl_->abort(id); }
 bool Engine::step() { return impl_->step(); }
-void Engine::set_listener(std::function<void(const StepReport&)> listener) { impl_->listener = std::move(listener); }
+void Engine::set_listener(std::function<void(const StepReport&)> listener) {
+  impl_->listener = std::move(listener);
+}
 EngineStats Engine::stats() const {
   std::lock_guard lock(impl_->stats_mutex);
   EngineStats stats = impl_->stats;

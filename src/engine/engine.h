@@ -13,14 +13,14 @@
 namespace octavo {
 
 struct EngineConfig {
-  int64_t max_model_len = 0;             ///< 0: the model's; -1: the longest that fits in the KV cache
+  int64_t max_model_len = 0;  ///< 0: the model's; -1: the longest that fits in the KV cache
   int64_t max_num_batched_tokens = 2048;
   int max_num_seqs = 128;
   int block_size = 32;
-  size_t kv_cache_bytes = 0;             ///< 0: kv_memory_fraction of what is available, see kv_cache.h
-  double kv_memory_fraction = 0.92;      ///< --gpu-memory-utilization
+  size_t kv_cache_bytes = 0;         ///< 0: kv_memory_fraction of what is available, see kv_cache.h
+  double kv_memory_fraction = 0.92;  ///< --gpu-memory-utilization
   kernels::KvFormat kv_format = kernels::KvFormat::kBF16;
-  int64_t num_blocks_override = 0;       ///< --num-gpu-blocks-override
+  int64_t num_blocks_override = 0;  ///< --num-gpu-blocks-override
   bool enable_prefix_caching = true;
   int64_t long_prefill_token_threshold = 0;
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
@@ -41,7 +41,8 @@ struct EngineStats {
   // Histogram of tokens per step is observed by the listener (StepReport).
 };
 
-/// Called on the engine thread after each step, and when requests ended without one; must not block or allocate.
+/// Called on the engine thread after each step, and when requests ended without one; must not block or
+/// allocate.
 struct StepReport {
   int64_t tokens;  ///< scheduled in this step, prompt and decode; 0: no step, but requests were aborted
 };
@@ -49,7 +50,8 @@ struct StepReport {
 class Engine {
  public:
   /// Sizes and maps the KV cache and runs a small warm-up step. Throws Error when the KV cache does not fit.
-  Engine(std::unique_ptr<Model> model, const EngineConfig& config, Team& team, const kernels::KernelTable& kernels);
+  Engine(std::unique_ptr<Model> model, const EngineConfig& config, Team& team,
+         const kernels::KernelTable& kernels);
   ~Engine();
 
   /// Starts the engine thread. Before, step() may be called directly (tests, offline use).
@@ -57,10 +59,11 @@ class Engine {
   /// Aborts everything and joins the thread.
   void stop();
 
-  /// kTooLong: the prompt exceeds max_model_len or can never fit into the KV cache. kBadToken: an id outside the vocabulary.
+  /// kTooLong: the prompt exceeds max_model_len or can never fit into the KV cache. kBadToken: an id outside
+  /// the vocabulary.
   enum class Refusal : uint8_t { kNone, kQueueFull, kTooLong, kStopping, kBadToken };
-  /// Any thread. Null and *refusal when refused; else the stream receives tokens until finished(). It may end (kLength)
-  /// before max_tokens, where max_model_len or the whole KV cache is reached.
+  /// Any thread. Null and *refusal when refused; else the stream receives tokens until finished(). It may end
+  /// (kLength) before max_tokens, where max_model_len or the whole KV cache is reached.
   std::shared_ptr<TokenStream> submit(EngineRequest request, Refusal* refusal);
   /// Any thread; unknown ids are ignored. Blocks are free again after the step under way.
   void abort(uint64_t id);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/topology.h"
 
 namespace octavo {
 namespace {
@@ -25,12 +26,15 @@ void complete(EngineConfig& config, const ModelInfo& model) {
   if (config.max_num_batched_tokens <= 0)
     throw Error("--max-num-batched-tokens ", config.max_num_batched_tokens, " must be positive");
   // A step decodes all running sequences.
-  config.max_num_seqs = static_cast<int>(std::min<int64_t>(config.max_num_seqs, config.max_num_batched_tokens));
+  config.max_num_seqs =
+      static_cast<int>(std::min<int64_t>(config.max_num_seqs, config.max_num_batched_tokens));
 }
 
-const kernels::AttentionKernel& attention_kernel(const EngineConfig& config, const kernels::KernelTable& kernels) {
+const kernels::AttentionKernel& attention_kernel(const EngineConfig& config,
+                                                 const kernels::KernelTable& kernels) {
   const kernels::AttentionKernel& kernel = kernels.attention[static_cast<int>(config.kv_format)];
-  if (!kernel.head_bytes) throw Error("--kv-cache-dtype: no attention kernel of this CPU stores the KV cache in that format");
+  if (!kernel.head_bytes)
+    throw Error("--kv-cache-dtype: no attention kernel of this CPU stores the KV cache in that format");
   if (config.block_size % std::max(1, kernel.block_step) != 0)
     throw Error("--block-size ", config.block_size, " must be a multiple of ", kernel.block_step);
   return kernel;
@@ -38,7 +42,8 @@ const kernels::AttentionKernel& attention_kernel(const EngineConfig& config, con
 
 }  // namespace
 
-EngineParts build_engine_parts(Model& model, EngineConfig& config, Team& team, const kernels::KernelTable& kernels) {
+EngineParts build_engine_parts(Model& model, EngineConfig& config, Team& team,
+                               const kernels::KernelTable& kernels) {
   const ModelInfo& info = model.info();
   complete(config, info);
   EngineParts parts;
@@ -52,13 +57,15 @@ EngineParts build_engine_parts(Model& model, EngineConfig& config, Team& team, c
   const kernels::AttentionKernel& kernel = attention_kernel(config, kernels);
   size_t block_bytes = kv_block_bytes(info, kernel, config.block_size);
   parts.runner = std::make_unique<Runner>(model, team, kernels, limits);
-  int64_t warm_blocks = static_cast<int64_t>(windows.size()) * ((32 + config.block_size - 1) / config.block_size);
+  int64_t warm_blocks =
+      static_cast<int64_t>(windows.size()) * ((32 + config.block_size - 1) / config.block_size);
   {
     KvCache warm(info, kernels, config.kv_format, config.block_size, warm_blocks);
     Runner::Cost cost = parts.runner->warm_up(warm.store(), warm_blocks);
     parts.workspace_bytes = cost.workspace_bytes;
     parts.seconds_per_token = cost.seconds_per_token;
   }
+  MemoryLimits memory = available_memory();
   KvPlan plan = plan_kv_cache({.block_bytes = block_bytes,
                                .windows = windows,
                                .block_size = config.block_size,
@@ -68,15 +75,17 @@ EngineParts build_engine_parts(Model& model, EngineConfig& config, Team& team, c
                                .model_max_len = info.max_model_len,
                                .explicit_bytes = config.kv_cache_bytes,
                                .fraction = config.kv_memory_fraction,
-                               .available = available_memory(),
+                               .available = static_cast<size_t>(memory.available),
                                .reserved = parts.workspace_bytes,
+                               .limit = memory.text,
                                .num_blocks_override = config.num_blocks_override});
   config.max_model_len = plan.max_model_len;
   parts.kv_bytes = plan.num_blocks * block_bytes;
-  parts.cache = std::make_unique<KvCache>(info, kernels, config.kv_format, config.block_size, plan.num_blocks);
+  parts.cache =
+      std::make_unique<KvCache>(info, kernels, config.kv_format, config.block_size, plan.num_blocks);
   parts.pool = std::make_unique<BlockPool>(static_cast<int32_t>(plan.num_blocks));
-  parts.blocks = std::make_unique<KvBlocks>(*parts.pool, windows, config.block_size, config.max_num_batched_tokens,
-                                            config.enable_prefix_caching);
+  parts.blocks = std::make_unique<KvBlocks>(*parts.pool, windows, config.block_size,
+                                            config.max_num_batched_tokens, config.enable_prefix_caching);
   parts.scheduler = std::make_unique<Scheduler>(
       SchedulerConfig{.max_num_batched_tokens = config.max_num_batched_tokens,
                       .max_num_seqs = config.max_num_seqs,
@@ -87,8 +96,9 @@ EngineParts build_engine_parts(Model& model, EngineConfig& config, Team& team, c
   return parts;
 }
 
-std::unique_ptr<Sequence> make_sequence(EngineRequest request, const EngineConfig& config, const ModelInfo& model,
-                                        const KvBlocks& blocks, uint64_t arrival_order) {
+std::unique_ptr<Sequence> make_sequence(EngineRequest request, const EngineConfig& config,
+                                        const ModelInfo& model, const KvBlocks& blocks,
+                                        uint64_t arrival_order) {
   auto seq = std::make_unique<Sequence>();
   seq->id = request.id;
   seq->priority = request.priority;
@@ -97,8 +107,9 @@ std::unique_ptr<Sequence> make_sequence(EngineRequest request, const EngineConfi
   seq->prompt_len = seq->len();
   seq->sampling = std::move(request.sampling);
   // The last token needs no KV: it is never computed.
-  seq->max_len = std::min({seq->prompt_len + std::max<int64_t>(0, std::min(seq->sampling.max_tokens, config.max_model_len)),
-                           config.max_model_len, blocks.longest_alone() + 1});
+  seq->max_len = std::min(
+      {seq->prompt_len + std::max<int64_t>(0, std::min(seq->sampling.max_tokens, config.max_model_len)),
+       config.max_model_len, blocks.longest_alone() + 1});
   seq->all_logits = seq->sampling.prompt_logprobs >= 0;
   seq->read_prefix_cache = !seq->all_logits;
   seq->tokens.reserve(seq->max_len);
@@ -109,19 +120,23 @@ std::unique_ptr<Sequence> make_sequence(EngineRequest request, const EngineConfi
   seq->hashes.reserve(full_blocks);
   if (config.enable_prefix_caching)
     for (int64_t end = config.block_size; end <= seq->prompt_len; end += config.block_size)
-      seq->hashes.push_back(hasher.next(seq->hashes.empty() ? seq->root : seq->hashes.back(),
-                                        {seq->tokens.data() + end - config.block_size, static_cast<size_t>(config.block_size)}));
+      seq->hashes.push_back(hasher.next(
+          seq->hashes.empty() ? seq->root : seq->hashes.back(),
+          {seq->tokens.data() + end - config.block_size, static_cast<size_t>(config.block_size)}));
   seq->blocks.resize(blocks.num_groups());
   for (auto& table : seq->blocks) table.reserve(full_blocks);
   seq->first_block.resize(blocks.num_groups());
 
-  auto entries = [&](int32_t k) { return k < 0 ? 0 : static_cast<int>(std::min<int64_t>(k, model.vocab)) + 1; };
-  uint64_t seed = seq->sampling.seed ? static_cast<uint64_t>(*seq->sampling.seed)
-                                     : static_cast<uint64_t>(counter_uniform(~config.seed, arrival_order) * 0x1p53);
+  auto entries = [&](int32_t k) {
+    return k < 0 ? 0 : static_cast<int>(std::min<int64_t>(k, model.vocab)) + 1;
+  };
+  uint64_t seed = seq->sampling.seed
+                      ? static_cast<uint64_t>(*seq->sampling.seed)
+                      : static_cast<uint64_t>(counter_uniform(~config.seed, arrival_order) * 0x1p53);
   seq->sampler = std::make_unique<SamplerState>(seq->sampling, seq->tokens, seq->max_len, model.vocab, seed);
-  seq->stream = std::make_shared<TokenStream>(seq->id, seq->max_len - seq->prompt_len, entries(seq->sampling.logprobs),
-                                              seq->all_logits ? seq->prompt_len : 0,
-                                              entries(seq->sampling.prompt_logprobs));
+  seq->stream = std::make_shared<TokenStream>(
+      seq->id, seq->max_len - seq->prompt_len, entries(seq->sampling.logprobs),
+      seq->all_logits ? seq->prompt_len : 0, entries(seq->sampling.prompt_logprobs));
   return seq;
 }
 

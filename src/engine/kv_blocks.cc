@@ -15,7 +15,8 @@ int64_t first_visible(int64_t window, int64_t position, int block_size) {
   return window == 0 ? 0 : std::max<int64_t>(0, position - window + 1) / block_size;
 }
 
-// A chunk of c tokens and the w - 1 before it touch at most (w + c - 3) / block + 2 blocks, however they are aligned.
+// A chunk of c tokens and the w - 1 before it touch at most (w + c - 3) / block + 2 blocks, however they are
+// aligned.
 int64_t group_peak(int64_t window, int64_t len, int block_size, int64_t chunk) {
   int64_t all = ceil_div(len, block_size);
   return window == 0 ? all : std::min(all, (window + chunk + block_size - 3) / block_size + 1);
@@ -61,7 +62,8 @@ int64_t KvBlocks::missing_blocks(const Sequence& seq) const {
   for (int g = 0; g < num_groups(); ++g) {
     int64_t held = static_cast<int64_t>(seq.blocks[g].size()) - seq.first_block[g];
     int64_t left = ceil_div(seq.len(), block_size_) - static_cast<int64_t>(seq.blocks[g].size());
-    sum += std::max<int64_t>(0, std::min(left, group_peak(windows_[g], seq.len(), block_size_, max_chunk_) - held));
+    sum += std::max<int64_t>(
+        0, std::min(left, group_peak(windows_[g], seq.len(), block_size_, max_chunk_) - held));
   }
   return sum;
 }
@@ -75,8 +77,8 @@ void KvBlocks::know_hashes(Sequence& seq, int64_t blocks) {
   }
 }
 
-// Block i ends a usable prefix when every group has the blocks up to it that the next token sees: all of them, or those of
-// its window. run_[g] counts the cached blocks in a row that end with the present one.
+// Block i ends a usable prefix when every group has the blocks up to it that the next token sees: all of
+// them, or those of its window. run_[g] counts the cached blocks in a row that end with the present one.
 int64_t KvBlocks::find_prefix(const Sequence& seq, int64_t limit) {
   std::fill(run_.begin(), run_.end(), 0);
   int64_t best = 0;

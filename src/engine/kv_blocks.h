@@ -1,5 +1,5 @@
-// Block tables of sequences over the pool: one table per KV group. Full-attention groups keep all blocks of a sequence; a
-// sliding-window group gives back what no later token can see.
+// Block tables of sequences over the pool: one table per KV group. Full-attention groups keep all blocks of a
+// sequence; a sliding-window group gives back what no later token can see.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,18 @@
 
 namespace octavo {
 
-/// Blocks that a sequence of `len` tokens holds at the most over all groups, computed in chunks of at most `chunk` tokens.
+/// Blocks that a sequence of `len` tokens holds at the most over all groups, computed in chunks of at most
+/// `chunk` tokens.
 int64_t kv_peak_blocks(std::span<const int64_t> windows, int64_t len, int block_size, int64_t chunk);
 /// The longest sequence whose peak is at most `blocks`.
 int64_t kv_longest(std::span<const int64_t> windows, int64_t blocks, int block_size, int64_t chunk);
 
 class KvBlocks {
  public:
-  /// `windows`: one entry a group, 0 for full attention (KvGroupSpec::window). `max_chunk`: most tokens of one sequence in a
-  /// step; a sliding group holds window + chunk at a time.
-  KvBlocks(BlockPool& pool, std::vector<int64_t> windows, int block_size, int64_t max_chunk, bool prefix_caching);
+  /// `windows`: one entry a group, 0 for full attention (KvGroupSpec::window). `max_chunk`: most tokens of
+  /// one sequence in a step; a sliding group holds window + chunk at a time.
+  KvBlocks(BlockPool& pool, std::vector<int64_t> windows, int block_size, int64_t max_chunk,
+           bool prefix_caching);
 
   int num_groups() const { return static_cast<int>(windows_.size()); }
   int block_size() const { return block_size_; }
@@ -32,14 +34,15 @@ class KvBlocks {
   /// Blocks still to be taken before all present tokens of the sequence are computed.
   int64_t missing_blocks(const Sequence& seq) const;
 
-  /// Takes the cached blocks of the longest known prefix (whole blocks, at most len - 1 tokens: the last token must be
-  /// computed to give logits) and returns its length. The sequence must hold no blocks.
+  /// Takes the cached blocks of the longest known prefix (whole blocks, at most len - 1 tokens: the last
+  /// token must be computed to give logits) and returns its length. The sequence must hold no blocks.
   int64_t take_prefix(Sequence& seq);
-  /// Gives back blocks that the tokens from `first` on do not see, then takes those for tokens [first, end). False when the
-  /// pool is empty; the sequence keeps what it got.
+  /// Gives back blocks that the tokens from `first` on do not see, then takes those for tokens [first, end).
+  /// False when the pool is empty; the sequence keeps what it got.
   bool extend(Sequence& seq, int64_t first, int64_t end);
-  /// Makes the blocks that tokens [first, end) fill findable. Done when the step is planned, not after it: layers store K
-  /// and V of the whole batch before they attend, so another sequence of the same step may already read them.
+  /// Makes the blocks that tokens [first, end) fill findable. Done when the step is planned, not after it:
+  /// layers store K and V of the whole batch before they attend, so another sequence of the same step may
+  /// already read them.
   void publish(Sequence& seq, int64_t first, int64_t end);
   /// Undoes publish for all blocks of the sequence from token `first` on.
   void unpublish(Sequence& seq, int64_t first);

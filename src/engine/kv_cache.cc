@@ -28,8 +28,9 @@ int layers_per_region(const ModelInfo& model) {
 
 size_t budget(const KvSizing& s) {
   if (s.explicit_bytes > s.available)
-    throw Error("the KV cache was given ", gib(s.explicit_bytes), " (--kv-cache-memory-bytes, VLLM_CPU_KVCACHE_SPACE) but only ",
-                gib(s.available), " of memory are left within this machine's and its container's limits");
+    throw Error("the KV cache was given ", gib(s.explicit_bytes),
+                " (--kv-cache-memory-bytes, VLLM_CPU_KVCACHE_SPACE) but only ", gib(s.available),
+                " of memory are left (", s.limit, ")");
   if (s.explicit_bytes) return s.explicit_bytes;
   double share = static_cast<double>(s.available) * s.fraction - static_cast<double>(s.reserved);
   return share > 0 ? static_cast<size_t>(share) : 0;
@@ -51,7 +52,8 @@ KvPlan plan_kv_cache(const KvSizing& s) {
   if (longest < wanted_len) {
     if (s.max_model_len >= 0 || longest < 1)
       throw Error("max_model_len ", wanted_len, " needs ",
-                  gib(static_cast<double>(kv_peak_blocks(s.windows, wanted_len, s.block_size, s.block_size)) * s.block_bytes),
+                  gib(static_cast<double>(kv_peak_blocks(s.windows, wanted_len, s.block_size, s.block_size)) *
+                      s.block_bytes),
                   " of KV cache, but there are ", gib(bytes), "; the longest that fits is ", longest,
                   ": lower --max-model-len (or -1 for the longest), or raise --kv-cache-memory-bytes");
     wanted_len = longest;
@@ -60,7 +62,8 @@ KvPlan plan_kv_cache(const KvSizing& s) {
 }
 
 size_t kv_block_bytes(const ModelInfo& model, const kernels::AttentionKernel& kernel, int block_size) {
-  return static_cast<size_t>(layers_per_region(model)) * model.kv_heads * kernel.head_bytes(block_size, model.head_dim);
+  return static_cast<size_t>(layers_per_region(model)) * model.kv_heads *
+         kernel.head_bytes(block_size, model.head_dim);
 }
 
 KvCache::KvCache(const ModelInfo& model, const kernels::KernelTable& kernels, kernels::KvFormat format,
@@ -71,7 +74,8 @@ KvCache::KvCache(const ModelInfo& model, const kernels::KernelTable& kernels, ke
   size_t region = (num_blocks * region_block_bytes_ + kHugePage - 1) / kHugePage * kHugePage;
   int layers = layers_per_region(model);
   bytes_ = layers * region + kHugePage;
-  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw Error("cannot map ", gib(bytes_), " for the KV cache");
   madvise(memory, bytes_, MADV_HUGEPAGE);
   base_ = static_cast<std::byte*>(memory);

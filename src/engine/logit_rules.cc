@@ -9,7 +9,9 @@ namespace {
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 
 // Ids are checked at the API; those of a padded or shortened vocabulary are skipped here all the same.
-bool inside(int32_t id, std::span<float> logits) { return id >= 0 && id < static_cast<int64_t>(logits.size()); }
+bool inside(int32_t id, std::span<float> logits) {
+  return id >= 0 && id < static_cast<int64_t>(logits.size());
+}
 
 void exclude(int32_t id, std::span<float> logits) {
   if (inside(id, logits)) logits[id] = kExcluded;
@@ -28,7 +30,8 @@ void exclude_bad_words(const std::vector<std::vector<int32_t>>& words, std::span
                        std::span<float> logits) {
   for (const std::vector<int32_t>& word : words) {
     if (word.empty() || output.size() < word.size() - 1) continue;
-    if (std::equal(word.begin(), word.end() - 1, output.end() - (word.size() - 1))) exclude(word.back(), logits);
+    if (std::equal(word.begin(), word.end() - 1, output.end() - (word.size() - 1)))
+      exclude(word.back(), logits);
   }
 }
 
@@ -44,8 +47,9 @@ void penalise(const SamplingParams& params, const TokenCounts& counts, std::span
 
 }  // namespace
 
-void apply_logit_rules(const SamplingParams& params, const TokenCounts& counts, std::span<const int32_t> output,
-                       std::vector<std::pair<int32_t, float>>& allowed, std::span<float> logits) {
+void apply_logit_rules(const SamplingParams& params, const TokenCounts& counts,
+                       std::span<const int32_t> output, std::vector<std::pair<int32_t, float>>& allowed,
+                       std::span<float> logits) {
   if (!params.allowed_token_ids.empty()) keep_allowed(params.allowed_token_ids, allowed, logits);
   exclude_bad_words(params.bad_words, output, logits);
   if (static_cast<int64_t>(output.size()) < params.min_tokens) {

@@ -1,6 +1,7 @@
-// How many prefill tokens a step may have, from measured speed: a step holds all its sequences until it ends, so a long
-// prompt is cut such that running streams go on at a bearable pace, and that arrivals and aborts are seen soon. On a CPU
-// 2,048 tokens of a model of 1 G parameters take half a minute. --max-num-batched-tokens remains the upper bound.
+// How many prefill tokens a step may have, from measured speed: a step holds all its sequences until it ends,
+// so a long prompt is cut such that running streams go on at a bearable pace, and that arrivals and aborts
+// are seen soon. On a CPU 2,048 tokens of a model of 1 G parameters take half a minute.
+// --max-num-batched-tokens remains the upper bound.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +11,12 @@ namespace octavo {
 
 class PrefillPacer {
  public:
-  /// A step that also decodes is to take about this long; the floor keeps weights well used (they are read once a step).
+  /// A step that also decodes is to take about this long; the floor keeps weights well used (they are read
+  /// once a step).
   static constexpr double kWithDecodes = 0.2;
   static constexpr int64_t kLeastWithDecodes = 32;
-  /// A step of prefills alone. A longer one gains nothing: at 128 tokens a matrix product is bound by arithmetic.
+  /// A step of prefills alone. A longer one gains nothing: at 128 tokens a matrix product is bound by
+  /// arithmetic.
   static constexpr double kAlone = 2.0;
   static constexpr int64_t kLeastAlone = 128;
 

@@ -27,10 +27,10 @@ struct SamplingParams {
   std::vector<int32_t> eos_ids;         ///< of the model
   std::vector<int32_t> stop_token_ids;  ///< of the request; work under ignore_eos too
   std::vector<std::pair<int32_t, float>> logit_bias;
-  std::vector<int32_t> allowed_token_ids;          ///< empty: all
-  std::vector<std::vector<int32_t>> bad_words;     ///< token sequences
-  int32_t logprobs = -1;         ///< -1: none; k: the sampled token and the k best
-  int32_t prompt_logprobs = -1;  ///< the same for prompt tokens
+  std::vector<int32_t> allowed_token_ids;       ///< empty: all
+  std::vector<std::vector<int32_t>> bad_words;  ///< token sequences
+  int32_t logprobs = -1;                        ///< -1: none; k: the sampled token and the k best
+  int32_t prompt_logprobs = -1;                 ///< the same for prompt tokens
   LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
 };
 

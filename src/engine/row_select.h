@@ -1,6 +1,7 @@
-// Selection in one row of logits without sorting it. The row is scanned once in chunks; the chunks' maxima then tell which
-// few of them can hold what is searched: the k-th largest chunk maximum is a lower bound of the k-th largest element.
-// 150,000 logits: top-k 50 touches 50 of 586 chunks; a std::nth_element over the row takes about 50 times as long.
+// Selection in one row of logits without sorting it. The row is scanned once in chunks; the chunks' maxima
+// then tell which few of them can hold what is searched: the k-th largest chunk maximum is a lower bound of
+// the k-th largest element. 150,000 logits: top-k 50 touches 50 of 586 chunks; a std::nth_element over the
+// row takes about 50 times as long.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ class RowSelect {
  public:
   RowSelect(const kernels::SamplingKernels& kernels, int64_t vocab);
 
-  /// Looks at `row` [vocab]; it must stay as it is while the other functions are used. False if it holds a NaN.
+  /// Looks at `row` [vocab]; it must stay as it is while the other functions are used. False if it holds a
+  /// NaN.
   bool scan(const float* row);
   /// The scanned row was multiplied by a positive factor since.
   void scaled(float factor);

@@ -106,7 +106,8 @@ float* Runner::forward(const KvStore& kv) {
 }
 
 Runner::Cost Runner::warm_up(const KvStore& kv, int64_t num_blocks) {
-  int64_t room = std::min<int64_t>(num_blocks / static_cast<int64_t>(groups_.size()) * limits_.block_size, limits_.max_tokens);
+  int64_t room = std::min<int64_t>(num_blocks / static_cast<int64_t>(groups_.size()) * limits_.block_size,
+                                   limits_.max_tokens);
   int64_t most = std::min<int64_t>(32, room), half = std::max<int64_t>(1, most / 2);
   Cost cost{};
   size_t before = 0;
@@ -126,8 +127,11 @@ Runner::Cost Runner::warm_up(const KvStore& kv, int64_t num_blocks) {
     run(plan, kv);
     std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     cost.seconds_per_token = took.count() / static_cast<double>(tokens);
-    double slope = tokens > half ? static_cast<double>(workspace_.peak() - before) / static_cast<double>(tokens - half) : 0;
-    cost.workspace_bytes = workspace_.peak() + static_cast<size_t>(slope * static_cast<double>(limits_.max_tokens - tokens)) +
+    double slope = tokens > half
+                       ? static_cast<double>(workspace_.peak() - before) / static_cast<double>(tokens - half)
+                       : 0;
+    cost.workspace_bytes = workspace_.peak() +
+                           static_cast<size_t>(slope * static_cast<double>(limits_.max_tokens - tokens)) +
                            limits_.max_rows * model_.info().vocab * sizeof(float);
     before = workspace_.peak();
   }

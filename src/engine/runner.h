@@ -10,10 +10,10 @@
 namespace octavo {
 
 struct RunnerLimits {
-  int64_t max_tokens;       ///< of a step
+  int64_t max_tokens;  ///< of a step
   int64_t max_seqs;
-  int64_t max_rows;         ///< logit rows of a step
-  int64_t max_seq_blocks;   ///< entries of a block table
+  int64_t max_rows;        ///< logit rows of a step
+  int64_t max_seq_blocks;  ///< entries of a block table
   int block_size;
 };
 
@@ -37,8 +37,8 @@ class Runner {
     size_t workspace_bytes;    ///< of the largest step, extrapolated
     double seconds_per_token;  ///< of a small prefill
   };
-  /// Runs small steps of made-up tokens: loads pages and measures. A step of the largest batch would take seconds for what
-  /// two points of a line tell: the workspace grows linearly with the tokens of a step.
+  /// Runs small steps of made-up tokens: loads pages and measures. A step of the largest batch would take
+  /// seconds for what two points of a line tell: the workspace grows linearly with the tokens of a step.
   Cost warm_up(const KvStore& kv, int64_t num_blocks);
 
  private:
@@ -52,7 +52,8 @@ class Runner {
   Workspace workspace_;
   OpContext context_;
   std::vector<int32_t> token_ids_, positions_, query_start_, context_len_, logit_rows_;
-  std::vector<std::vector<int32_t>> tables_, slots_;  // [group][max_seqs * max_seq_blocks], [group][max_tokens]
+  std::vector<std::vector<int32_t>> tables_,
+      slots_;  // [group][max_seqs * max_seq_blocks], [group][max_tokens]
   std::vector<KvGroupStep> groups_;
   std::vector<LogitRow> rows_;
 };

@@ -27,10 +27,12 @@ double mass(std::span<const Candidate> candidates, float max) {
   return sum;
 }
 
-/// The fewest best candidates whose mass reaches `wanted`, best first. Of equal ones the higher id counts as better, as in a
-/// stable ascending sort that drops from below.
+/// The fewest best candidates whose mass reaches `wanted`, best first. Of equal ones the higher id counts as
+/// better, as in a stable ascending sort that drops from below.
 std::span<Candidate> nucleus(std::span<Candidate> candidates, float max, double wanted) {
-  auto better = [](const Candidate& a, const Candidate& b) { return a.x > b.x || (a.x == b.x && a.id > b.id); };
+  auto better = [](const Candidate& a, const Candidate& b) {
+    return a.x > b.x || (a.x == b.x && a.id > b.id);
+  };
   size_t count = std::min<size_t>(64, candidates.size());
   while (count < candidates.size()) {  // mostly a few tokens hold the mass: sort no more than needed
     std::nth_element(candidates.begin(), candidates.begin() + count, candidates.end(), better);
@@ -48,7 +50,8 @@ std::span<Candidate> nucleus(std::span<Candidate> candidates, float max, double 
 }  // namespace
 
 double counter_uniform(uint64_t seed, uint64_t counter) {
-  uint64_t bits = mix(mix(seed + 0x9e3779b97f4a7c15) ^ mix(counter * 0x9e3779b97f4a7c15 + 0x632be59bd9b4e019));
+  uint64_t bits =
+      mix(mix(seed + 0x9e3779b97f4a7c15) ^ mix(counter * 0x9e3779b97f4a7c15 + 0x632be59bd9b4e019));
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
@@ -63,7 +66,8 @@ SamplerState::SamplerState(const SamplingParams& params, std::span<const int32_t
   if (params.logprobs >= 0) logprobs.resize(std::min<int64_t>(params.logprobs, vocab) + 1);
 }
 
-Sampler::Sampler(const kernels::KernelTable& kernels, int64_t vocab, int workers) : kernels_(kernels), vocab_(vocab) {
+Sampler::Sampler(const kernels::KernelTable& kernels, int64_t vocab, int workers)
+    : kernels_(kernels), vocab_(vocab) {
   for (int i = 0; i < workers; ++i)
     workers_.push_back(
         std::make_unique<Worker>(Worker{RowSelect(kernels.sampling, vocab), std::vector<float>(vocab)}));
@@ -72,20 +76,21 @@ Sampler::Sampler(const kernels::KernelTable& kernels, int64_t vocab, int workers
 /// What is drawn from: one token, some, or the whole row.
 struct Sampler::Choice {
   enum Kind { kOne, kSome, kAll } kind;
-  std::span<const Candidate> candidates;  // kSome
-  double mass = 0;                        // sum of exp(x - max) over what is drawn from
+  std::span<const Candidate> candidates{};  // kSome
+  double mass = 0;                          // sum of exp(x - max) over what is drawn from
 };
 
-SampleError Sampler::prepare(const SamplingParams& params, SamplerState& state, std::span<const int32_t> output,
-                             float* logits, Worker& w) const {
+SampleError Sampler::prepare(const SamplingParams& params, SamplerState& state,
+                             std::span<const int32_t> output, float* logits, Worker& w) const {
   apply_logit_rules(params, state.counts_, output, state.allowed_, {logits, static_cast<size_t>(vocab_)});
   if (!w.select.scan(logits) || w.select.max() == std::numeric_limits<float>::infinity())
     return SampleError::kNotFinite;
   return std::isinf(w.select.max()) ? SampleError::kNoToken : SampleError::kNone;
 }
 
-// min_p and top_k are both thresholds on the logit (ties with the k-th stay), so the stricter holds. For top_p alone, tokens
-// of probability below (1 - p) / vocab have less than 1 - p together: none of them is in the nucleus.
+// min_p and top_k are both thresholds on the logit (ties with the k-th stay), so the stricter holds. For
+// top_p alone, tokens of probability below (1 - p) / vocab have less than 1 - p together: none of them is in
+// the nucleus.
 Sampler::Choice Sampler::choose(const SamplingParams& params, float* logits, Worker& w) const {
   RowSelect& select = w.select;
   if (params.temperature < kGreedyBelow) return {Choice::kOne};
@@ -95,7 +100,8 @@ Sampler::Choice Sampler::choose(const SamplingParams& params, float* logits, Wor
     select.scaled(factor);
     if (!std::isfinite(select.max())) return {Choice::kOne};
   }
-  const bool min_p = params.min_p > 0, top_k = params.top_k > 0 && params.top_k < vocab_, top_p = params.top_p < 1;
+  const bool min_p = params.min_p > 0, top_k = params.top_k > 0 && params.top_k < vocab_,
+             top_p = params.top_p < 1;
   if (!min_p && !top_k && !top_p) return {Choice::kAll, {}, select.sum_exp()};
   float threshold = std::numeric_limits<float>::lowest();
   double total = 0;
@@ -148,8 +154,8 @@ TokenLogprob Sampler::describe(int32_t token, const float* row, double offset) c
   return {token, static_cast<float>(row[token] - offset), static_cast<int32_t>(rank)};
 }
 
-SampleResult Sampler::sample(const SamplingParams& params, SamplerState& state, std::span<const int32_t> output,
-                             float* logits, int worker) {
+SampleResult Sampler::sample(const SamplingParams& params, SamplerState& state,
+                             std::span<const int32_t> output, float* logits, int worker) {
   Worker& w = *workers_[worker];
   const bool wanted = !state.logprobs.empty(), raw = is_raw(params.logprobs_mode);
   double offset = 0;
@@ -158,7 +164,8 @@ SampleResult Sampler::sample(const SamplingParams& params, SamplerState& state, 
     if (error != SampleError::kNone) return {-1, error};
     std::copy(logits, logits + vocab_, w.raw.begin());
   }
-  if (SampleError error = prepare(params, state, output, logits, w); error != SampleError::kNone) return {-1, error};
+  if (SampleError error = prepare(params, state, output, logits, w); error != SampleError::kNone)
+    return {-1, error};
   Choice choice = choose(params, logits, w);
   int32_t token = draw(choice, counter_uniform(state.seed_, output.size()), w);
   if (wanted && !raw) {
@@ -177,8 +184,8 @@ SampleError Sampler::score(LogprobsMode mode, int32_t token, const float* logits
   return error;
 }
 
-SampleError Sampler::process(const SamplingParams& params, SamplerState& state, std::span<const int32_t> output,
-                             float* logits, int worker) {
+SampleError Sampler::process(const SamplingParams& params, SamplerState& state,
+                             std::span<const int32_t> output, float* logits, int worker) {
   Worker& w = *workers_[worker];
   SampleError error = prepare(params, state, output, logits, w);
   if (error == SampleError::kNone) exclude_others(choose(params, logits, w), logits);

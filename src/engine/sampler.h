@@ -1,6 +1,6 @@
-// From a row of logits to a token (surface document, section 5). One row depends on its sequence alone: on its parameters,
-// its history and a counter-based random number of (seed, output index); never on the rows beside it, on the worker or on
-// preemption.
+// From a row of logits to a token (surface document, section 5). One row depends on its sequence alone: on
+// its parameters, its history and a counter-based random number of (seed, output index); never on the rows
+// beside it, on the worker or on preemption.
 #pragma once
 
 #include <cstdint>
@@ -52,11 +52,13 @@ class Sampler {
   /// With scratch for `workers` threads.
   Sampler(const kernels::KernelTable& kernels, int64_t vocab, int workers);
 
-  /// `logits` [vocab] are overwritten; `output`: tokens generated so far. Fills state.logprobs: the token, then the best.
+  /// `logits` [vocab] are overwritten; `output`: tokens generated so far. Fills state.logprobs: the token,
+  /// then the best.
   SampleResult sample(const SamplingParams& params, SamplerState& state, std::span<const int32_t> output,
                       float* logits, int worker);
   /// Log-probability of a known token and of the best ones into `out` [k + 1], without rules or temperature.
-  SampleError score(LogprobsMode mode, int32_t token, const float* logits, std::span<TokenLogprob> out, int worker);
+  SampleError score(LogprobsMode mode, int32_t token, const float* logits, std::span<TokenLogprob> out,
+                    int worker);
   /// The first half of sample(): `logits` become those that it draws from, -infinity where excluded.
   SampleError process(const SamplingParams& params, SamplerState& state, std::span<const int32_t> output,
                       float* logits, int worker);
@@ -73,7 +75,8 @@ class Sampler {
   Choice choose(const SamplingParams& params, float* logits, Worker& w) const;
   int32_t draw(const Choice& choice, double uniform, const Worker& w) const;
   void exclude_others(const Choice& choice, float* logits) const;
-  SampleError best(LogprobsMode mode, const float* row, std::span<TokenLogprob> out, Worker& w, double& offset) const;
+  SampleError best(LogprobsMode mode, const float* row, std::span<TokenLogprob> out, Worker& w,
+                   double& offset) const;
   TokenLogprob describe(int32_t token, const float* row, double offset) const;
 
   const kernels::KernelTable& kernels_;

@@ -15,11 +15,13 @@ Scheduler::Scheduler(const SchedulerConfig& config, KvBlocks& kv, BlockPool& poo
 }
 
 bool Scheduler::before(const Sequence& a, const Sequence& b) const {
-  if (config_.policy == SchedulingPolicy::kPriority && a.priority != b.priority) return a.priority < b.priority;
+  if (config_.policy == SchedulingPolicy::kPriority && a.priority != b.priority)
+    return a.priority < b.priority;
   return a.arrival_order < b.arrival_order;
 }
 
-// ---- waiting queue -------------------------------------------------------------------------------------------
+// ---- waiting queue
+// -------------------------------------------------------------------------------------------
 
 void Scheduler::insert_waiting(Sequence* seq, Sequence* next) {
   Sequence* previous = next ? next->previous : waiting_.last;
@@ -37,8 +39,8 @@ void Scheduler::unlink_waiting(Sequence* seq) {
   --num_waiting_;
 }
 
-// The queue is always in order: a new sequence walks from the back (at once in place under fcfs), a preempted one, older
-// than all that wait, ends up at the front.
+// The queue is always in order: a new sequence walks from the back (at once in place under fcfs), a preempted
+// one, older than all that wait, ends up at the front.
 void Scheduler::add(Sequence* seq) {
   Sequence* next = nullptr;
   if (seq->preemptions > 0) {
@@ -59,7 +61,8 @@ void Scheduler::remove(Sequence* seq) {
   }
 }
 
-// ---- planning ------------------------------------------------------------------------------------------------
+// ---- planning
+// ------------------------------------------------------------------------------------------------
 
 const StepPlan& Scheduler::plan(int64_t prefill_with_decodes, int64_t prefill_alone) {
   plan_.chunks.clear();
@@ -71,7 +74,8 @@ const StepPlan& Scheduler::plan(int64_t prefill_with_decodes, int64_t prefill_al
   if (plan_.tokens > 0) budget.prefill = prefill_with_decodes;
   plan_prefills(budget);
   std::erase_if(running_, [](const Sequence* seq) { return !seq->running; });
-  for (const PlannedChunk& chunk : plan_.chunks) kv_.publish(*chunk.seq, chunk.first, chunk.first + chunk.count);
+  for (const PlannedChunk& chunk : plan_.chunks)
+    kv_.publish(*chunk.seq, chunk.first, chunk.first + chunk.count);
   if (plan_.preempted == 0 && plan_.outgrown.empty()) admit(budget);
   return plan_;
 }
@@ -126,8 +130,9 @@ void Scheduler::admit(Budget& budget) {
   }
 }
 
-// Admission must not thrash: what the prefills under way still need is spoken for, the whole of the new sequence must fit
-// into the rest, and each running sequence keeps a block a group to grow into, or it would soon preempt the newcomer.
+// Admission must not thrash: what the prefills under way still need is spoken for, the whole of the new
+// sequence must fit into the rest, and each running sequence keeps a block a group to grow into, or it would
+// soon preempt the newcomer.
 bool Scheduler::try_admit(Sequence& seq) {
   int64_t spoken_for = running_.empty() ? 0 : (num_running() + 1) * kv_.num_groups();
   for (const Sequence* other : running_) spoken_for += kv_.missing_blocks(*other);
@@ -148,12 +153,14 @@ bool Scheduler::try_admit(Sequence& seq) {
   return true;
 }
 
-// ---- preemption ----------------------------------------------------------------------------------------------
+// ---- preemption
+// ----------------------------------------------------------------------------------------------
 
 bool Scheduler::make_room(Sequence& seq, int64_t end, Budget& budget) {
   while (!kv_.extend(seq, seq.computed, end)) {
     Sequence* victim = pick_victim();
-    if (victim == &seq && std::count_if(running_.begin(), running_.end(), [](auto* s) { return s->running; }) == 1) {
+    if (victim == &seq &&
+        std::count_if(running_.begin(), running_.end(), [](auto* s) { return s->running; }) == 1) {
       plan_.outgrown.push_back(&seq);
       return false;
     }
@@ -192,7 +199,8 @@ void Scheduler::preempt(Sequence& victim, Budget& budget) {
   add(&victim);
 }
 
-// ---- after the step ------------------------------------------------------------------------------------------
+// ---- after the step
+// ------------------------------------------------------------------------------------------
 
 void Scheduler::commit() {
   for (const PlannedChunk& chunk : plan_.chunks) chunk.seq->computed = chunk.first + chunk.count;

@@ -1,8 +1,9 @@
 // Decides what a step computes. Integers only: sequences in, a plan out; no tensors, no clock, no threads.
 //
-// One token budget a step. Running sequences that decode come first (one token each), then prefills under way, then new
-// ones from the waiting queue; there is no prefill or decode phase. A sequence whose block cannot be had preempts: the
-// victim (last of the running; under kPriority the least urgent) loses its blocks and is recomputed later.
+// One token budget a step. Running sequences that decode come first (one token each), then prefills under
+// way, then new ones from the waiting queue; there is no prefill or decode phase. A sequence whose block
+// cannot be had preempts: the victim (last of the running; under kPriority the least urgent) loses its blocks
+// and is recomputed later.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,9 @@ struct PlannedChunk {
 struct StepPlan {
   std::vector<PlannedChunk> chunks;
   int64_t tokens = 0;
-  int64_t prefill_tokens = 0;         ///< of `tokens`, those of chunks that are not a decode
-  std::vector<Sequence*> outgrown;    ///< cannot grow although they have the pool for themselves: end them with kLength
+  int64_t prefill_tokens = 0;  ///< of `tokens`, those of chunks that are not a decode
+  std::vector<Sequence*>
+      outgrown;  ///< cannot grow although they have the pool for themselves: end them with kLength
   int64_t prefix_queries = 0, prefix_hits = 0;  ///< tokens of sequences first admitted in this step
   int preempted = 0, admitted = 0;
 };
@@ -46,12 +48,13 @@ class Scheduler {
   /// Forgets a waiting or running sequence and frees its blocks.
   void remove(Sequence* seq);
 
-  /// `prefill_with_decodes`, `prefill_alone`: most prefill tokens of a step that also decodes, or does not: the engine
-  /// derives them from measured speed, so that a long prompt does not stall running streams.
+  /// `prefill_with_decodes`, `prefill_alone`: most prefill tokens of a step that also decodes, or does not:
+  /// the engine derives them from measured speed, so that a long prompt does not stall running streams.
   const StepPlan& plan(int64_t prefill_with_decodes = kNoLimit, int64_t prefill_alone = kNoLimit);
   /// The planned tokens are computed.
   void commit();
-  /// The step failed: what it would have computed must not be found in the prefix cache. Then remove() its sequences.
+  /// The step failed: what it would have computed must not be found in the prefix cache. Then remove() its
+  /// sequences.
   void discard_plan();
 
   bool idle() const { return running_.empty() && !waiting_.next; }

@@ -1,5 +1,5 @@
-// The distinct tokens of a sequence and how often each was generated, for the penalties: their cost follows the length of
-// the text, not the vocabulary.
+// The distinct tokens of a sequence and how often each was generated, for the penalties: their cost follows
+// the length of the text, not the vocabulary.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,8 @@ class TokenCounts {
 
   void add(int32_t token, bool output) {
     size_t slot = static_cast<uint32_t>(token) * size_t{0x9e3779b1} & (slots_.size() - 1);
-    while (slots_[slot] >= 0 && entries_[slots_[slot]].token != token) slot = (slot + 1) & (slots_.size() - 1);
+    while (slots_[slot] >= 0 && entries_[slots_[slot]].token != token)
+      slot = (slot + 1) & (slots_.size() - 1);
     if (slots_[slot] < 0) {
       slots_[slot] = static_cast<int32_t>(entries_.size());
       entries_.push_back({token, 0});

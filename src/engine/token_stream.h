@@ -1,5 +1,5 @@
-// The channel from the engine thread to one request's reader: all memory is reserved at submit, so the engine appends
-// without allocating, and a slow reader costs at most max_tokens entries and never stalls a step.
+// The channel from the engine thread to one request's reader: all memory is reserved at submit, so the engine
+// appends without allocating, and a slow reader costs at most max_tokens entries and never stalls a step.
 #pragma once
 
 #include <atomic>
@@ -25,19 +25,19 @@ class TokenStream {
   std::span<TokenLogprob> prompt_logprobs_slot(int64_t position);
   void finish(FinishInfo info);
 
-  // Reader side; any thread, one reader. Tokens below size() and, once finished() is true, info() are stable; prompt
-  // log-probabilities once one of the two shows the prompt to be done.
+  // Reader side; any thread, one reader. Tokens below size() and, once finished() is true, info() are stable;
+  // prompt log-probabilities once one of the two shows the prompt to be done.
   int64_t size() const { return size_.load(std::memory_order_acquire); }
   bool finished() const { return finished_.load(std::memory_order_acquire); }
   int32_t token(int64_t i) const { return tokens_[i]; }
-  std::span<const TokenLogprob> logprobs(int64_t i) const;         ///< the sampled token first, then the best ones
+  std::span<const TokenLogprob> logprobs(int64_t i) const;  ///< the sampled token first, then the best ones
   std::span<const TokenLogprob> prompt_logprobs(int64_t i) const;  ///< empty for i = 0
   const FinishInfo& info() const { return info_; }
 
  private:
   const uint64_t id_;
   const int top_, prompt_top_;
-  std::vector<int32_t> tokens_;                       // reserved to max_tokens, written once each
+  std::vector<int32_t> tokens_;                           // reserved to max_tokens, written once each
   std::vector<TokenLogprob> logprobs_, prompt_logprobs_;  // [tokens, top], [prompt_tokens, prompt_top]
   std::atomic<int64_t> size_{0};
   std::atomic<bool> finished_{false};
