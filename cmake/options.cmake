@@ -11,11 +11,13 @@ find_package(mimalloc 2.0 REQUIRED)
 find_package(prometheus-cpp REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(ICU REQUIRED IMPORTED_TARGET icu-uc)
+pkg_check_modules(SIMDJSON REQUIRED IMPORTED_TARGET simdjson)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(NUMA REQUIRED IMPORTED_TARGET numa)
 if(OCTAVO_TESTS)
   enable_testing()
   find_package(GTest REQUIRED)
+  find_package(ZLIB REQUIRED)  # golden tokenizers are gzip
   include(GoogleTest)
 endif()
 
