@@ -1,6 +1,8 @@
 // Every string of every golden tokenizer, id for id and byte for byte.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "text/detokenizer.h"
 #include "text/tokenizer/golden_test_data.h"
 #include "text/tokenizer/tokenizer.h"
@@ -14,14 +16,13 @@ using Ids = std::vector<int32_t>;
 
 class GoldenTokenizer : public testing::TestWithParam<std::string> {
  protected:
-  // The one loaded last is kept: a test over all of them reloads ten times, not a hundred.
+  // Loaded once: gtest runs the tests one by one, each over all tokenizers.
   static const Tokenizer* load(const std::string& name) {
-    static std::string loaded;
-    static std::unique_ptr<Tokenizer> tokenizer;
-    if (loaded != name) {
+    static std::map<std::string, std::unique_ptr<Tokenizer>> loaded;
+    std::unique_ptr<Tokenizer>& tokenizer = loaded[name];
+    if (!tokenizer) {
       const std::string path = "tokenizers/" + name + "/tokenizer.json.gz";
       tokenizer = Tokenizer::from_json(read_golden(path), path);
-      loaded = name;
     }
     return tokenizer.get();
   }
