@@ -1,0 +1,449 @@
+#include <algorithm>
+#include <charconv>
+
+#include "text/template/builtin.h"
+#include "text/template/parser.h"
+
+namespace octavo::jinja {
+
+ExprPtr Parser::new_expr(ExprKind kind) const {
+  auto e = std::make_unique<Expr>();
+  e->kind = kind;
+  e->position = now().position;
+  return e;
+}
+
+ExprPtr Parser::finish(ExprPtr e) const {
+  const auto look = [&](const ExprPtr& kid) {
+    if (kid) e->depth = std::max(e->depth, kid->depth + 1);
+  };
+  for (const auto& kid : e->kids) look(kid);
+  for (const auto& kid : e->named) look(kid.second);
+  look(e->spread);
+  look(e->spread_named);
+  if (e->depth > limits_.source_depth) fail("an expression is nested too deep or too long");
+  return e;
+}
+
+ExprPtr Parser::make_const(Value value) const {
+  auto e = new_expr(ExprKind::kConst);
+  e->constant = std::move(value);
+  return e;
+}
+
+ExprPtr Parser::binary(ExprKind kind, Op op, ExprPtr left, ExprPtr right) const {
+  auto e = new_expr(kind);
+  e->position = left->position;
+  e->op = op;
+  e->kids.push_back(std::move(left));
+  e->kids.push_back(std::move(right));
+  return finish(std::move(e));
+}
+
+bool Parser::tuple_ends(std::string_view end_name) const {
+  return now().is(TokenType::kVariableEnd) || now().is(TokenType::kBlockEnd) || now().is_op(")") ||
+         (!end_name.empty() && now().is_name(end_name));
+}
+
+/// One expression, or a tuple if there are commas.
+ExprPtr Parser::tuple(Tuple mode, std::string_view end_name) {
+  auto e = new_expr(ExprKind::kTuple);
+  bool is_tuple = false;
+  while (!tuple_ends(end_name)) {
+    e->kids.push_back(mode == Tuple::kNoCond ? disjunction() : conditional());
+    if (!skip_op(",")) break;
+    is_tuple = true;
+  }
+  if (!is_tuple && !e->kids.empty()) return std::move(e->kids[0]);
+  if (!is_tuple && mode != Tuple::kParens) fail("expected an expression, got " + describe(now()));
+  return finish(std::move(e));
+}
+
+ExprPtr Parser::target_item() {
+  const Nest nest(*this);
+  if (skip_op("(")) {
+    auto inner = target(false);
+    expect_op(")");
+    return inner;
+  }
+  auto e = new_expr(ExprKind::kName);
+  e->text = expect_name();
+  for (const std::string_view reserved : {"true", "false", "none", "True", "False", "None"})
+    if (e->text == reserved) fail("cannot assign to '" + e->text + "'");
+  e->name = name_id(e->text);
+  if (!skip_op(".")) return e;
+  auto attribute = new_expr(ExprKind::kAttribute);
+  attribute->text = expect_name();
+  attribute->kids.push_back(std::move(e));
+  return finish(std::move(attribute));
+}
+
+/// What set, for and with assign to: a name, an attribute of a namespace, or a tuple of such.
+ExprPtr Parser::target(bool names_only, std::string_view end_name) {
+  auto e = new_expr(ExprKind::kTuple);
+  bool is_tuple = false;
+  while (!tuple_ends(end_name) && !now().is_op("=")) {
+    e->kids.push_back(target_item());
+    if (!skip_op(",")) break;
+    is_tuple = true;
+  }
+  if (e->kids.empty()) fail("expected a name to assign to, got " + describe(now()));
+  return is_tuple ? finish(std::move(e)) : std::move(e->kids[0]);
+}
+
+ExprPtr Parser::conditional() {
+  const Nest nest(*this);
+  auto value = disjunction();
+  while (skip_name("if")) {
+    auto e = new_expr(ExprKind::kCond);
+    e->kids.push_back(disjunction());
+    e->kids.push_back(std::move(value));
+    e->kids.push_back(skip_name("else") ? conditional() : nullptr);
+    value = finish(std::move(e));
+  }
+  return value;
+}
+
+ExprPtr Parser::disjunction() {
+  auto left = conjunction();
+  while (skip_name("or")) left = binary(ExprKind::kOr, Op::kAdd, std::move(left), conjunction());
+  return left;
+}
+
+ExprPtr Parser::conjunction() {
+  auto left = negation();
+  while (skip_name("and")) left = binary(ExprKind::kAnd, Op::kAdd, std::move(left), negation());
+  return left;
+}
+
+ExprPtr Parser::negation() {
+  if (!now().is_name("not")) return comparison();
+  const Nest nest(*this);
+  auto e = new_expr(ExprKind::kNot);
+  ++at_;
+  e->kids.push_back(negation());
+  return finish(std::move(e));
+}
+
+bool Parser::comparison_op(Op& op) {
+  static constexpr std::pair<std::string_view, Op> kOps[] = {
+      {"==", Op::kEq}, {"!=", Op::kNe}, {"<", Op::kLt}, {"<=", Op::kLe}, {">", Op::kGt}, {">=", Op::kGe}};
+  for (const auto& [text, value] : kOps) {
+    if (!skip_op(text)) continue;
+    op = value;
+    return true;
+  }
+  op = Op::kIn;
+  if (skip_name("in")) return true;
+  if (!now().is_name("not") || !peek().is_name("in")) return false;
+  at_ += 2;
+  op = Op::kNotIn;
+  return true;
+}
+
+ExprPtr Parser::comparison() {
+  auto first = sum();
+  Op op;
+  if (!comparison_op(op)) return first;
+  auto e = new_expr(ExprKind::kCompare);
+  e->position = first->position;
+  e->kids.push_back(std::move(first));
+  do {
+    e->ops.push_back(op);
+    e->kids.push_back(sum());
+  } while (comparison_op(op));
+  return finish(std::move(e));
+}
+
+ExprPtr Parser::sum() {
+  auto left = concat();
+  for (;;) {
+    if (skip_op("+"))
+      left = binary(ExprKind::kBinary, Op::kAdd, std::move(left), concat());
+    else if (skip_op("-"))
+      left = binary(ExprKind::kBinary, Op::kSub, std::move(left), concat());
+    else
+      return left;
+  }
+}
+
+ExprPtr Parser::concat() {
+  auto first = product();
+  if (!now().is_op("~")) return first;
+  auto e = new_expr(ExprKind::kConcat);
+  e->kids.push_back(std::move(first));
+  while (skip_op("~")) e->kids.push_back(product());
+  return finish(std::move(e));
+}
+
+ExprPtr Parser::product() {
+  static constexpr std::pair<std::string_view, Op> kOps[] = {
+      {"*", Op::kMul}, {"/", Op::kDiv}, {"//", Op::kFloorDiv}, {"%", Op::kMod}};
+  auto left = power();
+  for (;;) {
+    const auto op =
+        std::find_if(std::begin(kOps), std::end(kOps), [&](const auto& o) { return now().is_op(o.first); });
+    if (op == std::end(kOps)) return left;
+    ++at_;
+    left = binary(ExprKind::kBinary, op->second, std::move(left), power());
+  }
+}
+
+ExprPtr Parser::power() {
+  auto left = unary();
+  while (skip_op("**")) left = binary(ExprKind::kBinary, Op::kPow, std::move(left), unary());
+  return left;
+}
+
+ExprPtr Parser::unary(bool with_filter) {
+  ExprPtr e;
+  if (now().is_op("-") || now().is_op("+")) {
+    const Nest nest(*this);
+    e = new_expr(now().is_op("-") ? ExprKind::kNegative : ExprKind::kPositive);
+    ++at_;
+    e->kids.push_back(unary(false));
+    e = finish(std::move(e));
+  } else {
+    e = primary();
+  }
+  e = postfix(std::move(e));
+  return with_filter ? filters_and_tests(std::move(e)) : std::move(e);
+}
+
+ExprPtr Parser::primary() {
+  const Token& token = now();
+  if (token.is(TokenType::kName)) return name_or_constant();
+  if (token.is(TokenType::kInteger) || token.is(TokenType::kFloat)) return number();
+  if (token.is(TokenType::kString)) {
+    std::string text;
+    while (now().is(TokenType::kString)) text += tokens_[at_++].text;
+    return make_const(Value::string(nullptr, std::move(text)));
+  }
+  if (skip_op("(")) {
+    const Nest nest(*this);
+    auto e = tuple(Tuple::kParens);
+    expect_op(")");
+    return e;
+  }
+  if (token.is_op("[")) return list_literal();
+  if (token.is_op("{")) return dict_literal();
+  fail("unexpected " + describe(token));
+}
+
+ExprPtr Parser::name_or_constant() {
+  auto e = new_expr(ExprKind::kName);
+  const std::string name = expect_name();
+  if (name == "true" || name == "True") return make_const(Value::boolean(true));
+  if (name == "false" || name == "False") return make_const(Value::boolean(false));
+  if (name == "none" || name == "None") return make_const(Value::none());
+  e->text = name;
+  e->name = name_id(name);
+  e->constant = Value::undefined(nullptr, "'" + name + "' is undefined");
+  for (MacroDef* macro : macros_) {
+    macro->uses_varargs |= e->name == kVarargsName;
+    macro->uses_kwargs |= e->name == kKwargsName;
+    macro->uses_caller |= e->name == kCallerName;
+  }
+  return e;
+}
+
+ExprPtr Parser::number() {
+  const Token& token = now();
+  const char* begin = token.text.data();
+  const char* end = begin + token.text.size();
+  Value value;
+  if (token.is(TokenType::kFloat)) {
+    double d = 0;
+    if (std::from_chars(begin, end, d).ec == std::errc::result_out_of_range) fail("a number is out of range");
+    value = Value::number(d);
+  } else {
+    const char mark = token.text.size() > 2 ? token.text[1] : '\0';
+    const int base = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 10;
+    if (base == 10 && token.text[0] == '0' && token.text.find_first_not_of('0') != std::string::npos)
+      fail("a number begins with 0");
+    int64_t i = 0;
+    if (std::from_chars(begin + (base == 10 ? 0 : 2), end, i, base).ec != std::errc())
+      fail("a number is out of range");
+    value = Value::integer(i);
+  }
+  auto e = make_const(std::move(value));
+  ++at_;
+  return e;
+}
+
+ExprPtr Parser::list_literal() {
+  const Nest nest(*this);
+  auto e = new_expr(ExprKind::kList);
+  expect_op("[");
+  while (!now().is_op("]")) {
+    e->kids.push_back(expression());
+    if (!skip_op(",")) break;
+  }
+  expect_op("]");
+  return finish(std::move(e));
+}
+
+ExprPtr Parser::dict_literal() {
+  const Nest nest(*this);
+  auto e = new_expr(ExprKind::kDict);
+  expect_op("{");
+  while (!now().is_op("}")) {
+    e->kids.push_back(expression());
+    expect_op(":");
+    e->kids.push_back(expression());
+    if (!skip_op(",")) break;
+  }
+  expect_op("}");
+  return finish(std::move(e));
+}
+
+ExprPtr Parser::postfix(ExprPtr e) {
+  for (;;) {
+    if (now().is_op("."))
+      e = dotted(std::move(e));
+    else if (now().is_op("["))
+      e = subscript(std::move(e));
+    else if (now().is_op("("))
+      e = call(std::move(e));
+    else
+      return e;
+  }
+}
+
+ExprPtr Parser::dotted(ExprPtr object) {
+  ++at_;
+  auto e = new_expr(ExprKind::kAttribute);
+  e->kids.push_back(std::move(object));
+  if (now().is(TokenType::kInteger)) {
+    e->kind = ExprKind::kItem;
+    e->kids.push_back(number());
+  } else {
+    e->text = expect_name();
+    e->constant = Value::string(nullptr, e->text);
+  }
+  return finish(std::move(e));
+}
+
+ExprPtr Parser::subscript(ExprPtr object) {
+  const Nest nest(*this);
+  auto e = new_expr(ExprKind::kItem);
+  e->kids.push_back(std::move(object));
+  expect_op("[");
+  auto index = subscript_item();
+  if (now().is_op(",")) fail("a subscript takes one index");
+  expect_op("]");
+  e->kids.push_back(std::move(index));
+  return finish(std::move(e));
+}
+
+ExprPtr Parser::subscript_item() {
+  auto slice = new_expr(ExprKind::kSlice);
+  slice->kids.resize(3);
+  const auto part_ends = [&] { return now().is_op(":") || now().is_op("]") || now().is_op(","); };
+  if (!now().is_op(":")) {
+    slice->kids[0] = expression();
+    if (!now().is_op(":")) return std::move(slice->kids[0]);
+  }
+  for (int i = 1; i < 3 && skip_op(":"); ++i)
+    if (!part_ends()) slice->kids[i] = expression();
+  return finish(std::move(slice));
+}
+
+ExprPtr Parser::call(ExprPtr callee) {
+  auto e = new_expr(ExprKind::kCall);
+  e->position = callee->position;
+  e->kids.push_back(std::move(callee));
+  arguments(*e);
+  return finish(std::move(e));
+}
+
+void Parser::arguments(Expr& call) {
+  const Nest nest(*this);
+  expect_op("(");
+  while (!now().is_op(")")) {
+    argument(call);
+    if (!skip_op(",")) break;
+  }
+  expect_op(")");
+}
+
+void Parser::argument(Expr& call) {
+  if (skip_op("*")) {
+    if (call.spread || call.spread_named) fail("misplaced '*'");
+    call.spread = expression();
+  } else if (skip_op("**")) {
+    if (call.spread_named) fail("misplaced '**'");
+    call.spread_named = expression();
+  } else if (now().is(TokenType::kName) && peek().is_op("=")) {
+    if (call.spread_named) fail("a named argument follows '**'");
+    std::string name = expect_name();
+    ++at_;
+    for (const auto& other : call.named)
+      if (other.first == name) fail("argument '" + name + "' is given twice");
+    call.named.emplace_back(std::move(name), expression());
+  } else {
+    if (call.spread || call.spread_named || !call.named.empty())
+      fail("a positional argument follows a named one");
+    call.kids.push_back(expression());
+  }
+}
+
+ExprPtr Parser::filters_and_tests(ExprPtr e) {
+  for (;;) {
+    if (now().is_op("|"))
+      e = filter_chain(std::move(e));
+    else if (now().is_name("is"))
+      e = test(std::move(e));
+    else if (now().is_op("("))
+      e = call(std::move(e));
+    else
+      return e;
+  }
+}
+
+ExprPtr Parser::filter_chain(ExprPtr subject) {
+  while (skip_op("|")) subject = filter(std::move(subject));
+  return subject;
+}
+
+ExprPtr Parser::filter(ExprPtr subject) {
+  auto e = new_expr(ExprKind::kFilter);
+  const Token& token = now();
+  e->text = expect_name();
+  while (skip_op(".")) e->text += "." + expect_name();
+  e->builtin = find_filter(e->text);
+  if (!e->builtin)
+    throw TemplateError("no filter named '" + e->text + "'", token.position.line, token.position.column);
+  e->kids.push_back(std::move(subject));
+  if (now().is_op("(")) arguments(*e);
+  return finish(std::move(e));
+}
+
+ExprPtr Parser::test(ExprPtr subject) {
+  ++at_;
+  const bool negated = skip_name("not");
+  auto e = new_expr(ExprKind::kTest);
+  const Token& token = now();
+  e->text = expect_name();
+  while (skip_op(".")) e->text += "." + expect_name();
+  e->builtin = find_test(e->text);
+  if (!e->builtin)
+    throw TemplateError("no test named '" + e->text + "'", token.position.line, token.position.column);
+  e->kids.push_back(std::move(subject));
+  const Token& next = now();
+  const bool ends = next.is_name("else") || next.is_name("or") || next.is_name("and");
+  if (next.is_op("(")) {
+    arguments(*e);
+  } else if (!ends &&
+             (next.is(TokenType::kName) || next.is(TokenType::kString) || next.is(TokenType::kInteger) ||
+              next.is(TokenType::kFloat) || next.is_op("[") || next.is_op("{"))) {
+    if (next.is_name("is")) fail("tests cannot be chained with is");
+    e->kids.push_back(postfix(primary()));
+  }
+  if (!negated) return finish(std::move(e));
+  auto inverse = new_expr(ExprKind::kNot);
+  inverse->kids.push_back(finish(std::move(e)));
+  return finish(std::move(inverse));
+}
+
+}  // namespace octavo::jinja
