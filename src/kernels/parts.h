@@ -9,10 +9,10 @@ namespace octavo::kernels {
 
 struct KernelParts {
   const char* isa;
-  const LinearKernel* linear[kNumWeightFormats];    ///< in the order of WeightFormat
-  const AttentionKernel* attention[kNumKvFormats];  ///< in the order of KvFormat
-  const ElementwiseKernels* elementwise;
-  const SamplingKernels* sampling;
+  const LinearKernel* linear[kNumWeightFormats] = {};   ///< in the order of WeightFormat
+  const AttentionKernel* attention[kNumKvFormats] = {};  ///< in the order of KvFormat
+  const ElementwiseKernels* elementwise = nullptr;
+  const SamplingKernels* sampling = nullptr;
 };
 
 // Each is defined in <isa>/table.cc, its parts in the files beside it.
@@ -31,5 +31,15 @@ extern const AttentionKernel attention_f32, attention_bf16;
 extern const ElementwiseKernels elementwise;
 extern const SamplingKernels sampling;
 }  // namespace avx2
+
+namespace avx512 {
+extern const KernelParts parts;
+extern const LinearKernel linear_f32, linear_bf16;
+}  // namespace avx512
+
+namespace avx512_bf16 {
+extern const KernelParts parts;
+extern const LinearKernel linear_bf16;
+}  // namespace avx512_bf16
 
 }  // namespace octavo::kernels

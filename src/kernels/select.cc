@@ -20,6 +20,8 @@ constexpr Level kLevels[] = {
     {&scalar::parts, [](const CpuFeatures&) { return true; }},
 #if defined(__x86_64__)
     {&avx2::parts, [](const CpuFeatures& f) { return f.avx2; }},
+    {&avx512::parts, [](const CpuFeatures& f) { return f.avx512; }},
+    {&avx512_bf16::parts, [](const CpuFeatures& f) { return f.avx512_bf16; }},
 #endif
 };
 constexpr int kNumLevels = static_cast<int>(std::size(kLevels));

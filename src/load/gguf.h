@@ -75,6 +75,9 @@ std::vector<GgufFile> open_gguf_parts(const std::string& path);
 /// The config of an opened set, as load_gguf_config gives it.
 ModelConfig gguf_config(const std::vector<GgufFile>& parts);
 
+/// Its tensors; open_gguf of the path.
+Checkpoint gguf_checkpoint(std::vector<GgufFile> parts);
+
 /// The tokenizer's metadata as the file has it. The frontend hands it to text/.
 struct GgufTokenizer {
   std::string model,

@@ -160,20 +160,23 @@ ModelConfig gguf_config(const std::vector<GgufFile>& parts) {
   return out;
 }
 
-Checkpoint open_gguf(const std::string& path) {
-  auto parts = std::make_shared<std::vector<GgufFile>>(open_gguf_parts(path));
-  const GgufArchitecture& architecture = gguf_architecture(parts->at(0));
-  Checkpoint out(path);
+Checkpoint gguf_checkpoint(std::vector<GgufFile> files) {
+  auto parts = std::make_shared<std::vector<GgufFile>>(std::move(files));
+  const GgufFile& meta = parts->at(0);
+  const GgufArchitecture& architecture = gguf_architecture(meta);
+  Checkpoint out(meta.origin());
   out.set_gguf();
   for (const GgufFile& part : *parts)
     for (const GgufFile::Tensor& tensor : part.tensors()) {
       if (tensor.name == "rope_freqs.weight") continue;  // part of the config
       out.add({{hf_tensor_name(architecture, tensor.name), tensor.dtype, tensor.shape, part.origin()},
                tensor.data,
-               interleaved_heads(architecture, parts->at(0), tensor)});
+               interleaved_heads(architecture, meta, tensor)});
     }
   out.keep(parts);
   return out;
 }
+
+Checkpoint open_gguf(const std::string& path) { return gguf_checkpoint(open_gguf_parts(path)); }
 
 }  // namespace octavo

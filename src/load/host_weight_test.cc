@@ -63,12 +63,12 @@ TEST(HostWeight, BlockTypesReadByRow) {
 }
 
 TEST(HostWeight, UnknownQuantisationIsRefused) {
-  std::string folder = golden("quantised/qwen3-awq-g32");
-  Checkpoint checkpoint = open_safetensors(folder);
-  ModelConfig config = load_config(folder);
-  EXPECT_TRUE(
-      contains(error_of([&] { linear_weight(checkpoint, config, "model.layers.0.mlp.up_proj", 256, 128); }),
-               "not supported"));
+  Checkpoint checkpoint = open_safetensors(golden("quantised/qwen3-awq-g32"));
+  ModelConfig config;
+  config.origin = "config.json";
+  config.quantization = std::make_shared<nlohmann::json>(nlohmann::json{{"quant_method", "banana"}});
+  EXPECT_TRUE(contains(error_of([&] { linear_weight(checkpoint, config, "model.layers.0.mlp.up_proj", 256, 128); }),
+                       "'banana' is not supported"));
 }
 
 TEST(Dummy, TensorsOnDemand) {

@@ -9,8 +9,8 @@
 namespace octavo {
 namespace {
 
-/// Tokens of an MLP that go through it together. Bounds the workspace ([rows, 2 * intermediate] floats are 16 MB in a
-/// Llama of 1 G) and keeps the activations in the last-level cache; rows do not depend on each other.
+/// Tokens of an MLP that go through it together. Bounds the workspace ([rows, 2 * intermediate] floats are 16
+/// MB in a Llama of 1 G) and keeps the activations in the last-level cache; rows do not depend on each other.
 constexpr int64_t kMlpRows = 256;
 
 template <class F>
@@ -89,7 +89,9 @@ void Attention::forward(const Step& step, const float* x, float* residual) const
     head_norm(ctx, q, ld, tokens, shape.heads, shape.head_dim, q_norm.weight.data(), q_norm.eps);
     head_norm(ctx, k, ld, tokens, shape.kv_heads, shape.head_dim, k_norm.weight.data(), k_norm.eps);
   }
-  if (rope) octavo::rope(ctx, *rope, step.input.positions, tokens, q, ld, shape.heads + shape.kv_heads, shape.head_dim);
+  if (rope)
+    octavo::rope(ctx, *rope, step.input.positions, tokens, q, ld, shape.heads + shape.kv_heads,
+                 shape.head_dim);
 
   const KvGroupStep& group = step.input.kv_groups[kv_group];
   const LayerKv kv = step.kv.layer(kv_layer);
@@ -99,8 +101,8 @@ void Attention::forward(const Step& step, const float* x, float* residual) const
   linear(ctx, out, attended, q_width, tokens, residual, out.n, /*accumulate=*/true);
 }
 
-void GatedMlp::bind(Loader& loader, Activation activation, int64_t hidden, const Matrix& gate, const Matrix& up,
-                    const Matrix& down_part) {
+void GatedMlp::bind(Loader& loader, Activation activation, int64_t hidden, const Matrix& gate,
+                    const Matrix& up, const Matrix& down_part) {
   act = activation;
   loader.linear(gate_up, "gate_up_proj", hidden, {gate, up});
   loader.linear(down, "down_proj", gate.n, {down_part});
@@ -117,7 +119,8 @@ void GatedMlp::forward(OpContext& ctx, const float* x, int64_t rows, float* resi
   });
 }
 
-void Mlp::bind(Loader& loader, Activation activation, int64_t hidden, const Matrix& fc1_part, const Matrix& fc2_part) {
+void Mlp::bind(Loader& loader, Activation activation, int64_t hidden, const Matrix& fc1_part,
+               const Matrix& fc2_part) {
   act = activation;
   loader.linear(fc1, "fc1", hidden, {fc1_part});
   loader.linear(fc2, "fc2", fc1_part.n, {fc2_part});

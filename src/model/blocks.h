@@ -1,6 +1,6 @@
-// The blocks that families are written with. A block is a struct of weights bound at load (its bind() names tensors to the
-// Loader, which packs them later, so a block must not move between bind() and Loader::finish()) and a forward that
-// allocates from the step's workspace only.
+// The blocks that families are written with. A block is a struct of weights bound at load (its bind() names
+// tensors to the Loader, which packs them later, so a block must not move between bind() and
+// Loader::finish()) and a forward that allocates from the step's workspace only.
 //
 // Activations are float32 [rows, width], row-major and dense unless an ld says otherwise.
 #pragma once
@@ -46,7 +46,8 @@ struct Norm {
 /// Token embedding.
 struct Embedding {
   EmbeddingView table{};
-  std::vector<std::byte> owned;  ///< the rows, where the checkpoint holds them in another type; else they stay in its file
+  std::vector<std::byte>
+      owned;  ///< the rows, where the checkpoint holds them in another type; else they stay in its file
 
   void bind(Loader& loader, const std::string& name, int64_t vocab, int64_t width);
   void forward(OpContext& ctx, const int32_t* ids, int64_t tokens, float* y) const {
@@ -64,7 +65,7 @@ struct PositionEmbedding {
 };
 
 struct AttentionOptions {
-  int64_t hidden;                   ///< width of x and of the residual
+  int64_t hidden;  ///< width of x and of the residual
   int heads, kv_heads, head_dim;
   const RopeTable* rope = nullptr;  ///< null: positions come from elsewhere
   int64_t window = 0;               ///< 0: all keys
@@ -72,20 +73,21 @@ struct AttentionOptions {
   float scale = 0;                  ///< 0: head_dim^-0.5
   float softcap = 0;
   std::string q_norm = {}, k_norm = {};  ///< tensor names with qk_norm
-  std::string sinks = {};           ///< tensor [heads], or empty
+  std::string sinks = {};                ///< tensor [heads], or empty
 };
 
 /// residual += out(attention(qkv(x))).
 struct Attention {
   Linear qkv, out;
   AttentionShape shape{};
-  Norm q_norm, k_norm;              ///< empty without qk_norm
+  Norm q_norm, k_norm;  ///< empty without qk_norm
   std::vector<float> sinks;
   const RopeTable* rope = nullptr;
-  int kv_group = 0, kv_layer = 0;   ///< where its keys live: the model's KV group, and the layer within it
+  int kv_group = 0, kv_layer = 0;  ///< where its keys live: the model's KV group, and the layer within it
 
   /// qkv: matrices whose rows are all heads of q, then k, then v.
-  void bind(Loader& loader, const AttentionOptions& options, const std::vector<Matrix>& qkv, const Matrix& out);
+  void bind(Loader& loader, const AttentionOptions& options, const std::vector<Matrix>& qkv,
+            const Matrix& out);
   void forward(const Step& step, const float* x, float* residual) const;
 };
 
@@ -94,7 +96,8 @@ struct GatedMlp {
   Linear gate_up, down;
   Activation act = Activation::kSilu;
 
-  void bind(Loader& loader, Activation act, int64_t hidden, const Matrix& gate, const Matrix& up, const Matrix& down);
+  void bind(Loader& loader, Activation act, int64_t hidden, const Matrix& gate, const Matrix& up,
+            const Matrix& down);
   void forward(OpContext& ctx, const float* x, int64_t rows, float* residual) const;
 };
 

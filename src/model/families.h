@@ -1,4 +1,5 @@
-// One maker per family; registry.cc maps architecture names to them. Each binds all its tensors and calls finish().
+// One maker per family; registry.cc maps architecture names to them. Each binds all its tensors and calls
+// finish().
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// GPT-2: learned positions, pre-norm, one fused qkv matrix; matrices stored as [in, out] (Conv1D) and transposed at load.
+// GPT-2: learned positions, pre-norm, one fused qkv matrix; matrices stored as [in, out] (Conv1D) and
+// transposed at load.
 #include "model/families.h"
 
 namespace octavo {
@@ -44,7 +45,9 @@ Gpt2::Gpt2(Loader& loader) {
 void Gpt2::bind_layer(Loader& loader, const std::string& prefix, int index) {
   const ModelConfig& c = loader.config();
   Layer& layer = layers_[index];
-  auto conv1d = [&](const char* name, int64_t n) { return Matrix{prefix + name, n, /*bias=*/true, /*transposed=*/true}; };
+  auto conv1d = [&](const char* name, int64_t n) {
+    return Matrix{prefix + name, n, /*bias=*/true, /*transposed=*/true};
+  };
   layer.attention_norm.bind(loader, prefix + "ln_1", c.hidden);
   layer.attention.bind(loader,
                        {.hidden = c.hidden,
@@ -53,7 +56,8 @@ void Gpt2::bind_layer(Loader& loader, const std::string& prefix, int index) {
                         .head_dim = static_cast<int>(c.head_dim)},
                        {conv1d("attn.c_attn", 3 * c.hidden)}, conv1d("attn.c_proj", c.hidden));
   layer.mlp_norm.bind(loader, prefix + "ln_2", c.hidden);
-  layer.mlp.bind(loader, c.activation, c.hidden, conv1d("mlp.c_fc", c.intermediate), conv1d("mlp.c_proj", c.hidden));
+  layer.mlp.bind(loader, c.activation, c.hidden, conv1d("mlp.c_fc", c.intermediate),
+                 conv1d("mlp.c_proj", c.hidden));
 }
 
 void Gpt2::forward(OpContext& ctx, const StepInput& input, const KvStore& kv, float* logits) {

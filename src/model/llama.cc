@@ -65,7 +65,8 @@ void Llama::bind_layer(Loader& loader, const LlamaOptions& options, const std::s
                        {attn + "o_proj", c.hidden, options.out_bias});
   layer.mlp_norm.bind(loader, prefix + "post_attention_layernorm", c.hidden);
   layer.mlp.bind(loader, c.activation, c.hidden, {mlp + "gate_proj", c.intermediate, options.mlp_bias},
-                 {mlp + "up_proj", c.intermediate, options.mlp_bias}, {mlp + "down_proj", c.hidden, options.mlp_bias});
+                 {mlp + "up_proj", c.intermediate, options.mlp_bias},
+                 {mlp + "down_proj", c.hidden, options.mlp_bias});
 }
 
 void Llama::forward(OpContext& ctx, const StepInput& input, const KvStore& kv, float* logits) {

@@ -1,5 +1,5 @@
-// The decoder that Llama set the form of: RMS norm, rotary attention, gated MLP, in pre-norm order. Families that are this
-// code with other options have a file of their own that names them.
+// The decoder that Llama set the form of: RMS norm, rotary attention, gated MLP, in pre-norm order. Families
+// that are this code with other options have a file of their own that names them.
 #pragma once
 
 #include <memory>

@@ -10,7 +10,8 @@ namespace {
 
 using kernels::WeightFormat;
 
-/// Tensors that published checkpoints carry and no forward reads: tables that are computed, masks of old exports.
+/// Tensors that published checkpoints carry and no forward reads: tables that are computed, masks of old
+/// exports.
 bool is_harmless(const std::string& name) {
   for (const char* end : {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attention.bias"})
     if (name.ends_with(end)) return true;
@@ -23,7 +24,8 @@ Loader::Loader(OpContext& ctx, const ModelConfig& config, Checkpoint& checkpoint
     : ctx_(ctx), config_(config), checkpoint_(checkpoint), options_(options) {
   OCTAVO_CHECK(options.dtype == WeightFormat::kF32 || options.dtype == WeightFormat::kBF16);
   if (options_.max_model_len == 0) options_.max_model_len = config.max_model_len;
-  if (config.learned_positions) options_.max_model_len = std::min(options_.max_model_len, config.max_position_embeddings);
+  if (config.learned_positions)
+    options_.max_model_len = std::min(options_.max_model_len, config.max_position_embeddings);
 }
 
 std::string Loader::prefix(std::initializer_list<const char*> candidates, const std::string& tensor) const {
@@ -59,7 +61,8 @@ RopeTable Loader::rope_table(const RopeConfig& rope) {
 }
 
 void Loader::kv_layer(int64_t window, int* group, int* index) {
-  auto found = std::find_if(kv_groups_.begin(), kv_groups_.end(), [&](const auto& g) { return g.window == window; });
+  auto found =
+      std::find_if(kv_groups_.begin(), kv_groups_.end(), [&](const auto& g) { return g.window == window; });
   if (found == kv_groups_.end()) found = kv_groups_.insert(found, {0, window});
   *group = static_cast<int>(found - kv_groups_.begin());
   *index = found->layers++;
@@ -87,7 +90,8 @@ Linear Loader::pack(Pending& pending) {
   return Linear::build(ctx_, format, pending.k, parts);
 }
 
-/// F16 and block types have no row kernel, so the table is converted as the weights are: once, to the asked format.
+/// F16 and block types have no row kernel, so the table is converted as the weights are: once, to the asked
+/// format.
 void Loader::copy_embedding(Embedding& to, const HostWeight& weight) {
   const bool bf16 = options_.dtype == WeightFormat::kBF16;
   const int64_t row_bytes = weight.k * (bf16 ? 2 : 4);
@@ -100,7 +104,8 @@ void Loader::copy_embedding(Embedding& to, const HostWeight& weight) {
     weight.read_rows(first, last, scratch.data(), rows);
     std::byte* out = to.owned.data() + first * row_bytes;
     if (bf16)
-      ctx_.kernels.elementwise.f32_to_bf16(rows.values, (last - first) * weight.k, reinterpret_cast<uint16_t*>(out));
+      ctx_.kernels.elementwise.f32_to_bf16(rows.values, (last - first) * weight.k,
+                                           reinterpret_cast<uint16_t*>(out));
     else
       std::memcpy(out, rows.values, (last - first) * row_bytes);
   });

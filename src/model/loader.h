@@ -1,7 +1,9 @@
-// Binds the tensors of a checkpoint to the blocks of a model. One place where a checkpoint's weight becomes a Linear.
+// Binds the tensors of a checkpoint to the blocks of a model. One place where a checkpoint's weight becomes a
+// Linear.
 //
-// A family's constructor names every tensor with its shape; nothing is packed yet. finish() then refuses a checkpoint that
-// lacks some (all are listed), and packs in parallel. Targets must stay where they are until finish().
+// A family's constructor names every tensor with its shape; nothing is packed yet. finish() then refuses a
+// checkpoint that lacks some (all are listed), and packs in parallel. Targets must stay where they are until
+// finish().
 #pragma once
 
 #include <map>
@@ -18,7 +20,8 @@ namespace octavo {
 struct LoadOptions {
   /// Execution format of plain (F32, F16, BF16, GGUF block) weights: kF32 or kBF16.
   kernels::WeightFormat dtype = kernels::WeightFormat::kBF16;
-  int64_t max_model_len = 0;  ///< positions to be ready for; 0: as the config derives. A position table caps it.
+  int64_t max_model_len =
+      0;  ///< positions to be ready for; 0: as the config derives. A position table caps it.
 };
 
 class Loader {
@@ -28,7 +31,8 @@ class Loader {
   const ModelConfig& config() const { return config_; }
   OpContext& ctx() { return ctx_; }
 
-  /// The first of these prefixes that has prefix + tensor; the first of all if none has (the missing tensors then go by it).
+  /// The first of these prefixes that has prefix + tensor; the first of all if none has (the missing tensors
+  /// then go by it).
   std::string prefix(std::initializer_list<const char*> candidates, const std::string& tensor) const;
 
   /// `to` = the rows of all parts, [sum of n, k]. `role` names it in ModelInfo::kernels.

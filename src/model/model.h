@@ -1,5 +1,5 @@
-// A model: token ids of a step in, logits out. Families are straight-line code over blocks (DESIGN.md, section 4); this is
-// the one virtual call, at the border to the engine.
+// A model: token ids of a step in, logits out. Families are straight-line code over blocks (DESIGN.md,
+// section 4); this is the one virtual call, at the border to the engine.
 #pragma once
 
 #include <memory>
@@ -23,13 +23,13 @@ struct ModelInfo {
   int64_t max_model_len;  ///< as derived from the config
   int kv_heads, head_dim;
   std::vector<KvGroupSpec> kv_groups;
-  size_t weight_bytes;                       ///< packed, resident
-  std::vector<std::string> kernels;          ///< "qkv_proj x16: bf16 avx2 6x16", for info and the start-up log
+  size_t weight_bytes;               ///< packed, resident
+  std::vector<std::string> kernels;  ///< "qkv_proj x16: bf16 avx2 6x16", for info and the start-up log
   std::vector<std::string> ignored_tensors;  ///< in the checkpoint, not used
 };
 
-/// The KV memory as the model sees it. Region i serves layer i of every group; block ids are unique over all groups, so
-/// groups share the regions without overlap.
+/// The KV memory as the model sees it. Region i serves layer i of every group; block ids are unique over all
+/// groups, so groups share the regions without overlap.
 struct KvStore {
   kernels::KvFormat format;
   std::vector<kernels::KvView> regions;  ///< [max over groups of layers]

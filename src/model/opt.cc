@@ -1,5 +1,5 @@
-// OPT (arXiv:2205.01068): learned positions, layer norms before each block or (350m) after it, an embedding narrower than
-// the model in 350m.
+// OPT (arXiv:2205.01068): learned positions, layer norms before each block or (350m) after it, an embedding
+// narrower than the model in 350m.
 #include "model/families.h"
 
 namespace octavo {

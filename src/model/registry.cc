@@ -11,8 +11,8 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"GPT2LMHeadModel", make_gpt2},    {"LlamaForCausalLM", make_llama},  {"MistralForCausalLM", make_llama},
-    {"OPTForCausalLM", make_opt},      {"Qwen2ForCausalLM", make_qwen2},  {"Qwen3ForCausalLM", make_qwen3},
+    {"GPT2LMHeadModel", make_gpt2}, {"LlamaForCausalLM", make_llama}, {"MistralForCausalLM", make_llama},
+    {"OPTForCausalLM", make_opt},   {"Qwen2ForCausalLM", make_qwen2}, {"Qwen3ForCausalLM", make_qwen3},
 };
 
 /// A model together with the files that its embedding is mapped from.
@@ -47,8 +47,8 @@ std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint checkpoi
     std::unique_ptr<Model> model = family.make(loader);
     return std::make_unique<LoadedModel>(std::move(kept), std::move(model));
   }
-  throw Error(config.origin, ": architecture '", config.architecture, "' is not supported; supported: ",
-              supported_models());
+  throw Error(config.origin, ": architecture '", config.architecture,
+              "' is not supported; supported: ", supported_models());
 }
 
 }  // namespace octavo

@@ -11,10 +11,10 @@
 
 namespace octavo {
 
-/// Binds and packs all weights, in parallel over ctx.team. The model keeps the checkpoint: embedding rows are read where
-/// the file is mapped.
-/// Error: an architecture that no family serves (the known ones are listed), missing tensors (all are listed), a tensor of
-/// the wrong shape or type. ModelInfo::ignored_tensors has what the checkpoint holds and the model does not read.
+/// Binds and packs all weights, in parallel over ctx.team. The model keeps the checkpoint: embedding rows are
+/// read where the file is mapped. Error: an architecture that no family serves (the known ones are listed),
+/// missing tensors (all are listed), a tensor of the wrong shape or type. ModelInfo::ignored_tensors has what
+/// the checkpoint holds and the model does not read.
 std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint checkpoint, OpContext& ctx,
                                   const LoadOptions& options = {});
 

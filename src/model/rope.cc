@@ -7,8 +7,9 @@
 namespace octavo {
 namespace {
 
-/// Llama 3.1 (meta-llama/llama-models, apply_scaling): wavelengths longer than original/low are divided by factor, shorter
-/// than original/high kept, and between them the two are mixed linearly in original/wavelength.
+/// Llama 3.1 (meta-llama/llama-models, apply_scaling): wavelengths longer than original/low are divided by
+/// factor, shorter than original/high kept, and between them the two are mixed linearly in
+/// original/wavelength.
 double llama3_frequency(const RopeConfig& c, double frequency) {
   double wavelength = 2 * std::numbers::pi / frequency;
   double original = static_cast<double>(c.original_max_position);
@@ -18,8 +19,8 @@ double llama3_frequency(const RopeConfig& c, double frequency) {
   return (1 - smooth) * frequency / c.factor + smooth * frequency;
 }
 
-/// YaRN (arXiv:2309.00071, section 3.2): the share of interpolation of frequency i, 0 where it turns more than beta_fast
-/// times within the original length, 1 where less than beta_slow times.
+/// YaRN (arXiv:2309.00071, section 3.2): the share of interpolation of frequency i, 0 where it turns more
+/// than beta_fast times within the original length, 1 where less than beta_slow times.
 class YarnRamp {
  public:
   YarnRamp(const RopeConfig& c, int rotary, double base) {
@@ -44,9 +45,11 @@ class YarnRamp {
   double low_, high_;
 };
 
-/// NTK-aware scaling by length (reddit, /u/bloc97 and /u/emozilla): theta grows so that the longest wavelength just fits.
+/// NTK-aware scaling by length (reddit, /u/bloc97 and /u/emozilla): theta grows so that the longest
+/// wavelength just fits.
 double dynamic_base(const RopeConfig& c, int rotary, int64_t length) {
-  double stretch = c.factor * static_cast<double>(length) / static_cast<double>(c.original_max_position) - (c.factor - 1);
+  double stretch =
+      c.factor * static_cast<double>(length) / static_cast<double>(c.original_max_position) - (c.factor - 1);
   return c.theta * std::pow(stretch, rotary / (rotary - 2.0));
 }
 
@@ -74,7 +77,8 @@ std::vector<float> rope_frequencies(const RopeConfig& config, int rotary, double
 RopeTable rope_table(OpContext& ctx, const RopeConfig& config, int64_t head_dim, int64_t positions) {
   RopeTable table;
   table.rotary = rotary_dims(config, head_dim);
-  OCTAVO_CHECK(config.freq_factors.empty() || config.freq_factors.size() * 2 == static_cast<size_t>(table.rotary));
+  OCTAVO_CHECK(config.freq_factors.empty() ||
+               config.freq_factors.size() * 2 == static_cast<size_t>(table.rotary));
   const int half = table.rotary / 2;
   table.cos.resize(positions * half);
   table.sin.resize(positions * half);

@@ -18,7 +18,8 @@ struct Mask {
   __m256 v;
 };
 constexpr int kLanes = 8;
-constexpr int kScoreRows = 6;  ///< rows of a register tile of attention: 6 x 2 accumulators, 2 keys, broadcast, mask
+constexpr int kScoreRows =
+    6;  ///< rows of a register tile of attention: 6 x 2 accumulators, 2 keys, broadcast, mask
 
 OCTAVO_INLINE Vec zero() { return {_mm256_setzero_ps()}; }
 OCTAVO_INLINE Vec set1(float x) { return {_mm256_set1_ps(x)}; }
@@ -37,9 +38,11 @@ OCTAVO_INLINE Vec operator-(Vec a, Vec b) { return {_mm256_sub_ps(a.v, b.v)}; }
 OCTAVO_INLINE Vec operator*(Vec a, Vec b) { return {_mm256_mul_ps(a.v, b.v)}; }
 OCTAVO_INLINE Vec operator/(Vec a, Vec b) { return {_mm256_div_ps(a.v, b.v)}; }
 OCTAVO_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
-/// sum += a * b in place. As assembly because GCC 12, given the intrinsic, lets twelve accumulators wander between registers
-/// and spills four of them per step of the 6x16 tile (63 % of peak instead of 9x %).
-OCTAVO_INLINE void fma_into(Vec& sum, Vec a, Vec b) { __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum.v) : "x"(a.v), "x"(b.v)); }
+/// sum += a * b in place. As assembly because GCC 12, given the intrinsic, lets twelve accumulators wander
+/// between registers and spills four of them per step of the 6x16 tile (63 % of peak instead of 9x %).
+OCTAVO_INLINE void fma_into(Vec& sum, Vec a, Vec b) {
+  __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum.v) : "x"(a.v), "x"(b.v));
+}
 OCTAVO_INLINE Vec fnma(Vec a, Vec b, Vec c) { return {_mm256_fnmadd_ps(a.v, b.v, c.v)}; }
 OCTAVO_INLINE Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.v, b.v)}; }
 OCTAVO_INLINE Vec min(Vec a, Vec b) { return {_mm256_min_ps(a.v, b.v)}; }
@@ -80,11 +83,16 @@ OCTAVO_INLINE Vec pow2(Vec n_bits) {
   return {_mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_set1_epi32(0x3f800000)))};
 }
 
-OCTAVO_INLINE __m256i load_raw(const uint32_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+OCTAVO_INLINE __m256i load_raw(const uint32_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
 /// Pairs of bf16 in 32-bit lanes to float: the low and the high half of each lane.
-OCTAVO_INLINE Vec bf16_low(const uint32_t* p) { return {_mm256_castsi256_ps(_mm256_slli_epi32(load_raw(p), 16))}; }
+OCTAVO_INLINE Vec bf16_low(const uint32_t* p) {
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(load_raw(p), 16))};
+}
 OCTAVO_INLINE Vec bf16_high(const uint32_t* p) {
-  return {_mm256_castsi256_ps(_mm256_and_si256(load_raw(p), _mm256_set1_epi32(static_cast<int>(0xffff0000u))))};
+  return {
+      _mm256_castsi256_ps(_mm256_and_si256(load_raw(p), _mm256_set1_epi32(static_cast<int>(0xffff0000u))))};
 }
 OCTAVO_INLINE Vec load_bf16(const uint16_t* p) {
   __m256i x = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));

@@ -123,19 +123,21 @@ void score_tile(const float* q, const typename Kv::Element* const* k, int packs,
     for (int j = 0; j < V; ++j) sum[r][j] = zero();
   int64_t at = 0;
   for (int pack = 0; pack < packs; ++pack, at += kTile * P) {
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t)  // tile by tile: more than two Vecs of keys (and what they unpack from) would spill
 #pragma GCC unroll 4
-    for (int member = 0; member < P; ++member) {
-      Vec keys[V];
+      for (int member = 0; member < P; ++member) {
+        Vec keys[kTileVecs];
+#pragma GCC unroll 4
+        for (int j = 0; j < kTileVecs; ++j) keys[j] = Kv::unpack(k[t] + at + j * kLanes * P, member);
 #pragma GCC unroll 16
-      for (int j = 0; j < V; ++j) keys[j] = Kv::unpack(k[j / kTileVecs] + at + (j % kTileVecs) * kLanes * P, member);
-#pragma GCC unroll 16
-      for (int r = 0; r < R; ++r) {
-        const Vec x = set1(q[r]);
-#pragma GCC unroll 16
-        for (int j = 0; j < V; ++j) fma_into(sum[r][j], x, keys[j]);
+        for (int r = 0; r < R; ++r) {
+          const Vec x = broadcast(q + member * R + r);
+#pragma GCC unroll 4
+          for (int j = 0; j < kTileVecs; ++j) fma_into(sum[r][t * kTileVecs + j], x, keys[j]);
+        }
       }
-      q += R;
-    }
+    q += P * R;
   }
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
@@ -161,14 +163,18 @@ void value_tile(const float* weights, const float* alpha, const Panel<Kv>& panel
 #pragma GCC unroll 16
     for (int c = 0; c < C; ++c) sum[r][c] = load(acc + int64_t{r} * v_dims + c * kLanes) * set1(alpha[r]);
   auto add_key = [&](const typename Kv::Element* v, const float* w, int member) __attribute__((always_inline)) {
-    Vec value[C];
+    constexpr int kChunk = C < 2 ? 1 : 2;  // Vecs of values at a time: more would spill
+#pragma GCC unroll 8
+    for (int c = 0; c < C; c += kChunk) {
+      Vec value[kChunk];
+#pragma GCC unroll 2
+      for (int j = 0; j < kChunk; ++j) value[j] = Kv::unpack(v + (c + j) * kLanes * P, member);
 #pragma GCC unroll 16
-    for (int c = 0; c < C; ++c) value[c] = Kv::unpack(v + c * kLanes * P, member);
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const Vec x = set1(w[r * kPanel]);
-#pragma GCC unroll 16
-      for (int c = 0; c < C; ++c) fma_into(sum[r][c], x, value[c]);
+      for (int r = 0; r < R; ++r) {
+        const Vec x = broadcast(w + r * kPanel);
+#pragma GCC unroll 2
+        for (int j = 0; j < kChunk; ++j) fma_into(sum[r][c + j], x, value[j]);
+      }
     }
   };
   const int64_t stride = int64_t{v_dims} * P;
@@ -202,10 +208,10 @@ void value_rows(const float* weights, const float* alpha, const Panel<Kv>& panel
     for (; dim < v_dims; dim += kLanes) value_tile<Kv, R, 1>(weights, alpha, panel, v_dims, dim, acc + dim);
 }
 
-/// Columns that keep about eight to twelve independent fma chains in flight for R rows.
+/// Vecs of keys or dims beside R rows: at least eight fma chains in flight where the registers allow.
 constexpr int tile_columns(int rows) {
-  int vecs = 1;
-  while (vecs * 2 * rows <= 2 * kScoreRows && vecs < 8) vecs *= 2;
+  int vecs = least(2, kScoreRows);
+  while (vecs * rows < 8 && vecs * 2 * rows < 2 * kScoreRows) vecs *= 2;
   return vecs;
 }
 
@@ -279,8 +285,8 @@ struct Seen {
   int lo, hi;
 };
 
-/// Scores to weights exp(score - max) in place; moves the row's maximum and sum; returns the accumulator's factor.
-OCTAVO_INLINE float soften_row(float* scores, int begin, int end, Seen seen, float softcap, RowState& state) {
+/// Applies the cap, hides the keys that the row does not see and returns the maximum of [begin, end), multiples of kTile.
+OCTAVO_INLINE float prepare_scores(float* scores, int begin, int end, Seen seen, float softcap) {
   if (softcap != 0) {
     const Vec cap = set1(softcap), inverse = set1(1.0f / softcap);
     for (int i = begin; i < end; i += kLanes) store(scores + i, cap * tanh(load(scores + i) * inverse));
@@ -289,13 +295,16 @@ OCTAVO_INLINE float soften_row(float* scores, int begin, int end, Seen seen, flo
     for (int i = begin; i < end; i += kLanes)
       if (i < seen.lo || i + kLanes > seen.hi)
         store(scores + i, select(lanes_between(seen.lo - i, seen.hi - i), load(scores + i), set1(kNoScore)));
-  // Tiles are multiples of 16 keys: two Vecs (or four, of 4 lanes) at a time. A maximum has no order; the sum's lanes are
-  // those of the key's place in the panel.
-  Vec highest = load(scores + begin);
-  for (int i = begin + kLanes; i < end; i += kLanes) highest = max(highest, load(scores + i));
-  const float old = state.max;
-  state.max = most(old, reduce_max(highest));
-  const float base = most(state.max, kLowestMax);
+  Vec highest[kTileVecs];
+  for (int j = 0; j < kTileVecs; ++j) highest[j] = load(scores + begin + j * kLanes);
+  for (int i = begin + kTile; i < end; i += kTile)
+    for (int j = 0; j < kTileVecs; ++j) highest[j] = max(highest[j], load(scores + i + j * kLanes));
+  for (int j = 1; j < kTileVecs; ++j) highest[0] = max(highest[0], highest[j]);
+  return reduce_max(highest[0]);
+}
+
+/// Scores to weights exp(score - base) in place; returns their sum, lane by lane of the keys' places in the panel.
+OCTAVO_INLINE float scores_to_weights(float* scores, int begin, int end, float base) {
   const Vec m = set1(base);
   Vec sum[kTileVecs];
   for (int j = 0; j < kTileVecs; ++j) sum[j] = zero();
@@ -307,9 +316,7 @@ OCTAVO_INLINE float soften_row(float* scores, int begin, int end, Seen seen, flo
       sum[j] = sum[j] + w;
     }
   for (int j = 1; j < kTileVecs; ++j) sum[0] = sum[0] + sum[j];
-  const float alpha = first(exp(set1(old - base)));
-  state.sum = state.sum * alpha + reduce_add(sum[0]);
-  return alpha;
+  return reduce_add(sum[0]);
 }
 
 // ---- one work item -----------------------------------------------------------------------------------------------------------
@@ -401,6 +408,23 @@ struct Item {
             static_cast<int>(most(int64_t{0}, least(int64_t{panel.last}, end_key(token) - begin)))};
   }
 
+  /// The panel's scores become weights; alpha is what brings the accumulators to the new maxima. Maxima first, then all
+  /// factors in Vecs, then the weights: a row at a time, each would wait for the latency of the one before.
+  void soften(const Panel<Kv>& panel, int64_t at) const {
+    const int begin = panel.tile0 * kTile, end = panel.tile1 * kTile;
+    for (int r = 0; r < rows; ++r) {
+      const float highest = prepare_scores(scores + int64_t{r} * kPanel, begin, end, seen_by(r, at, panel), a.softcap);
+      const float old = state[r].max;
+      state[r].max = most(old, highest);
+      alpha[r] = old - most(state[r].max, kLowestMax);
+    }
+    for (int r = 0; r < rows; r += kLanes) store(alpha + r, exp(load(alpha + r)));  // the array is padded to 16
+    for (int r = 0; r < rows; ++r) {
+      const float base = most(state[r].max, kLowestMax);
+      state[r].sum = state[r].sum * alpha[r] + scores_to_weights(scores + int64_t{r} * kPanel, begin, end, base);
+    }
+  }
+
   /// acc and state over keys [begin, end) of one split.
   void run_split(int64_t begin, int64_t end) const {
     for (int r = 0; r < rows; ++r) state[r] = {kNoScore, 0.0f};
@@ -412,9 +436,7 @@ struct Item {
         score_group<Kv>(count, q + int64_t{row} * layout.k_dims, panel, layout.k_dims / Kv::kPack,
                         scores + int64_t{row} * kPanel);
       });
-      for (int r = 0; r < rows; ++r)
-        alpha[r] = soften_row(scores + int64_t{r} * kPanel, panel.tile0 * kTile, panel.tile1 * kTile, seen_by(r, at, panel), a.softcap,
-                              state[r]);
+      soften(panel, at);
       for_groups([&](int row, int count) {
         value_group<Kv>(count, scores + int64_t{row} * kPanel, alpha + row, panel, layout.v_dims,
                         acc + int64_t{row} * layout.v_dims);

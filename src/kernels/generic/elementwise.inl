@@ -38,9 +38,15 @@ OCTAVO_INLINE void map(float* y, int64_t n, F f) {
   if (rest) store_first(y + i, f(TailLoad{i, rest}), rest);
 }
 
+/// 1 / sqrt(mean + eps). Squares that overflowed would scale their row to zeros, which looks like a result (token 0 for
+/// ever, BL-42): it becomes NaN, and with it the logits.
+OCTAVO_INLINE float inverse_root(float squares, float eps, int64_t n) {
+  const float mean = squares / static_cast<float>(n);
+  return mean <= __FLT_MAX__ ? 1.0f / __builtin_sqrtf(mean + eps) : __builtin_nanf("");
+}
+
 OCTAVO_INLINE float inverse_rms(const float* x, float eps, int64_t n) {
-  const float squares = sum_of(x, n, [](Vec a, int64_t) __attribute__((always_inline)) { return a * a; });
-  return 1.0f / __builtin_sqrtf(squares / static_cast<float>(n) + eps);
+  return inverse_root(sum_of(x, n, [](Vec a, int64_t) __attribute__((always_inline)) { return a * a; }), eps, n);
 }
 
 void rms_norm(const float* x, const float* w, float eps, int64_t n, float* y) {
@@ -62,7 +68,7 @@ void layer_norm(const float* x, const float* w, const float* b, float eps, int64
     if (i + kLanes > n) d = keep(lanes_between(0, static_cast<int>(n - i)), d);
     return d * d;
   });
-  const Vec scale = set1(1.0f / __builtin_sqrtf(squares / static_cast<float>(n) + eps));
+  const Vec scale = set1(inverse_root(squares, eps, n));
   map(y, n, [=](auto at) {
     const Vec scaled = (at(x) - m) * scale * at(w);
     return b ? scaled + at(b) : scaled;

@@ -1,34 +1,50 @@
 // Linear over float panels (panels.inl) for any Vec: tiles of M rows by P panels of 16 columns, one
 // accumulator per output, products fused-multiply-added in rising k. An accumulator starts at addend + bias,
 // and a block of K ends by spilling it to y and starts by loading it again, which is exact: so tile shape, K
-// blocks and splits never change a bit of a result. Needs vec.h's operations. Include inside the anonymous
-// namespace of the ISA.
+// blocks and splits never change a bit of a result.
+//
+// Needs vec.h's operations and, before the include, the folder's tile shape:
+//   kMaxRows        rows of the largest tile
+//   kWidePanels     P of tiles inside a large batch
+//   panels_of(m)    P for a batch of m <= kMaxRows rows: bound by memory, so several panels at once, for
+//   several streams
+//                   and enough independent accumulators
+// Include inside the anonymous namespace of the ISA.
 
 constexpr int kVecs = kPanel / kLanes;  ///< vectors of a panel
 
-// One depth step of weights: kDepth vectors' worth of columns [v * kLanes, (v + 1) * kLanes).
-template <class Pack>
-[[gnu::always_inline]] inline Vec widen(const typename Pack::Unit* step, int v, int d) {
-  if constexpr (Pack::kDepth == 1) {
-    return load(step + v * kLanes);
-  } else {
-    return d == 0 ? bf16_low(step + v * kLanes) : bf16_high(step + v * kLanes);
-  }
-}
+// What a tile does with one Unit of a panel and kDepth elements of x.
+struct FmaF32 {
+  using Pack = PackF32;
+  using X = float;
+  static constexpr int kDepth = 1;
+  [[gnu::always_inline]] static Vec weights(const float* unit, int) { return load(unit); }
+  [[gnu::always_inline]] static Vec value(const float* x) { return broadcast(x); }
+  [[gnu::always_inline]] static void mul(Vec& sum, Vec value, Vec weights) { fma_into(sum, value, weights); }
+};
 
-template <class Pack>
-struct Block {                   ///< one tile's operands: K block [k0, k0 + depth)
-  const typename Pack::Unit* w;  ///< first panel at k0
-  int64_t panel_stride;          ///< units between panels
-  const float* x;                ///< first row at k0
+struct FmaBF16 : FmaF32 {
+  using Pack = PackBF16;
+  static constexpr int kDepth = 2;
+  [[gnu::always_inline]] static Vec weights(const uint32_t* unit, int d) {
+    return d == 0 ? bf16_low(unit) : bf16_high(unit);
+  }
+};
+
+template <class Op>
+struct Block {  ///< one tile's operands: a K block
+  using Unit = typename Op::Pack::Unit;
+  const Unit* w;         ///< first panel at the block's first k
+  int64_t panel_stride;  ///< units between panels
+  const typename Op::X* x;
   int64_t ldx;
-  int64_t depth;
+  int64_t depth;  ///< elements of x
   float* y;
   int64_t ldy;
-  const float* bias;                    ///< null after the first K block
-  bool add;                             ///< start at y: accumulate, or a later K block
-  int columns;                          ///< at most P * kPanel
-  const typename Pack::Unit* prefetch;  ///< what the following tile reads: one line per depth step
+  const float* bias;     ///< null after the first K block
+  bool add;              ///< start at y: accumulate, or a later K block
+  int columns;           ///< at most P * kPanel
+  const Unit* prefetch;  ///< what is needed next: one line of each panel per depth step
 };
 
 template <int V>
@@ -36,8 +52,8 @@ template <int V>
   return columns == V * kLanes ? load(p + v * kLanes) : load_first(p + v * kLanes, columns - v * kLanes);
 }
 
-template <class Pack, int M, int P>
-void tile(const Block<Pack>& b) {
+template <class Op, int M, int P>
+void tile(const Block<Op>& b) {
   constexpr int V = P * kVecs;
   Vec sum[M][V];
 #pragma GCC unroll 64
@@ -47,35 +63,36 @@ void tile(const Block<Pack>& b) {
     for (int r = 0; r < M; ++r)
       sum[r][v] = b.add ? add(load_columns<V>(b.y + r * b.ldy, v, b.columns), start) : start;
   }
-  const typename Pack::Unit* w = b.w;
-  const typename Pack::Unit* ahead = b.prefetch;
+  auto w = b.w, ahead = b.prefetch;
   const int64_t panel_stride = b.panel_stride, ldx = b.ldx, depth = b.depth;
-  const float* x = b.x;
-  const float* x3 = b.x + 3 * ldx;  // two bases: rows 0..2 and 3..5 are then reached by scaled indices
+  const typename Op::X*
+      x[(M + 2) / 3];  // a base for every three rows: the three are then reached by scaled indices
+#pragma GCC unroll 64
+  for (int i = 0; i < (M + 2) / 3; ++i) x[i] = b.x + 3 * i * ldx;
   auto step = [&](int d) __attribute__((always_inline)) {
 #pragma GCC unroll 64
     for (int p = 0; p < P; ++p) {  // panel by panel: only kVecs weights in registers at a time
       Vec weights[kVecs];
 #pragma GCC unroll 64
-      for (int v = 0; v < kVecs; ++v) weights[v] = widen<Pack>(w + p * panel_stride, v, d);
+      for (int v = 0; v < kVecs; ++v) weights[v] = Op::weights(w + p * panel_stride + v * kLanes, d);
 #pragma GCC unroll 64
       for (int r = 0; r < M; ++r) {
-        const Vec value = broadcast((r < 3 ? x + r * ldx : x3 + (r - 3) * ldx) + d);
+        const Vec value = Op::value(x[r / 3] + r % 3 * ldx + d);
 #pragma GCC unroll 64
-        for (int v = 0; v < kVecs; ++v) fma_into(sum[r][p * kVecs + v], value, weights[v]);
+        for (int v = 0; v < kVecs; ++v) Op::mul(sum[r][p * kVecs + v], value, weights[v]);
       }
     }
   };
   int64_t kk = 0;
-  for (; kk + Pack::kDepth <= depth; kk += Pack::kDepth) {
-#pragma GCC unroll 4
+  for (; kk + Op::kDepth <= depth; kk += Op::kDepth) {
+#pragma GCC unroll 8
     for (int p = 0; p < P; ++p) __builtin_prefetch(ahead + p * panel_stride, 0, 3);
     step(0);
-    if constexpr (Pack::kDepth == 2) step(1);
+    if constexpr (Op::kDepth == 2) step(1);
     w += kPanel;
     ahead += kPanel;
-    x += Pack::kDepth;
-    x3 += Pack::kDepth;
+#pragma GCC unroll 64
+    for (int i = 0; i < (M + 2) / 3; ++i) x[i] += Op::kDepth;
   }
   if (kk < depth) step(0);  // odd k: the other half of the pair would multiply an element past the row
 #pragma GCC unroll 64
@@ -90,83 +107,69 @@ void tile(const Block<Pack>& b) {
     }
 }
 
-constexpr int kMaxRows = 6;  ///< rows of the largest tile
+/// tile<Op, rows, P>, for any rows up to kMaxRows; P is panels_of(rows) if 0.
+template <class Op, int P, int M = 1>
+[[gnu::always_inline]] inline void tile_rows(int rows, const Block<Op>& b) {
+  if constexpr (M < kMaxRows)
+    if (rows != M) return tile_rows<Op, P, M + 1>(rows, b);
+  tile<Op, M, P == 0 ? panels_of(M) : P>(b);
+}
+
 constexpr int64_t kDepthBlock =
     256;                    ///< depth steps of a K block: 16 KB of a panel stay in L1 while the rows pass
 constexpr int kAhead = 32;  ///< depth steps that a lone tile prefetches ahead of itself
 
-template <class Pack, int P>
-void tile_rows(int rows, const Block<Pack>& b) {
-  switch (rows) {
-    case 1:
-      return tile<Pack, 1, P>(b);
-    case 2:
-      return tile<Pack, 2, P>(b);
-    case 3:
-      return tile<Pack, 3, P>(b);
-    case 4:
-      return tile<Pack, 4, P>(b);
-    case 5:
-      return tile<Pack, 5, P>(b);
-    default:
-      return tile<Pack, 6, P>(b);
-  }
-}
+struct Rows {  ///< x as Op reads it
+  const void* first;
+  int64_t ld;
+};
 
-/// Columns [first, last) for one K block and all rows, in groups of P panels.
-template <class Pack, int P>
-void run_columns(const LinearRun& a, int64_t first, int64_t last, int64_t k0, int64_t depth,
-                 void (*call)(int, const Block<Pack>&)) {
-  const int64_t stride = panel_units<Pack>(a.k);
-  const int64_t rows = a.m1 - a.m0, tiles = (rows + kMaxRows - 1) / kMaxRows;
-  for (int64_t n = first; n < last; n += P * kPanel) {
-    Block<Pack> b;
-    b.w =
-        static_cast<const typename Pack::Unit*>(a.packed) + n / kPanel * stride + k0 / Pack::kDepth * kPanel;
+/// Columns [n0, n1) of one K block and all rows, P panels at once (panels_of(rows) if P is 0).
+template <class Op, int P>
+void run_columns(const LinearRun& a, const Rows& x, int64_t n0, int64_t n1, int panels, int64_t k0,
+                 int64_t depth) {
+  const int64_t stride = panel_units<typename Op::Pack>(a.k);
+  const int64_t rows = a.m1 - a.m0, tiles = (rows + kMaxRows - 1) / kMaxRows, step = panels * kPanel;
+  for (int64_t n = n0; n < n1; n += step) {
+    Block<Op> b;
+    b.w = static_cast<const typename Op::Pack::Unit*>(a.packed) + n / kPanel * stride +
+          k0 / Op::kDepth * kPanel;
     b.panel_stride = stride;
-    b.ldx = a.ldx;
+    b.ldx = x.ld;
     b.depth = depth;
     b.ldy = a.ldy;
     b.bias = a.bias && k0 == 0 ? a.bias + n : nullptr;
     b.add = a.accumulate || k0 > 0;
-    b.columns = static_cast<int>(last - n < P * kPanel ? last - n : P * kPanel);
+    b.columns = static_cast<int>(n1 - n < step ? n1 - n : step);
     for (int64_t t = 0; t < tiles; ++t) {  // even tiles: 7 rows are 4 + 3, not 6 + 1
       const int64_t r0 = a.m0 + rows * t / tiles, r1 = a.m0 + rows * (t + 1) / tiles;
-      b.x = a.x + r0 * a.ldx + k0;
+      b.x = static_cast<const typename Op::X*>(x.first) + r0 * x.ld + k0;
       b.y = a.y + r0 * a.ldy + n;
-      b.prefetch = tiles == 1 ? b.w + kAhead * kPanel : b.w + P * stride;
-      call(static_cast<int>(r1 - r0), b);
+      b.prefetch = tiles == 1 ? b.w + kAhead * kPanel : b.w + panels * stride;
+      tile_rows<Op, P>(static_cast<int>(r1 - r0), b);
     }
   }
 }
 
-/// P panels at once while they last, then one at a time.
-template <class Pack, int P>
-void run_groups(const LinearRun& a, int64_t k0, int64_t depth, void (*wide)(int, const Block<Pack>&)) {
-  int64_t split = a.n0;
-  if constexpr (P > 1) {
-    split += (a.n1 - a.n0) / (P * kPanel) * (P * kPanel);
-    run_columns<Pack, P>(a, a.n0, split, k0, depth, wide);
+/// All of `a`: groups of panels while they last, then one panel at a time. `k` counts elements of X.
+template <class Op>
+void run_blocks(const LinearRun& a, const Rows& x, int64_t k) {
+  const int64_t rows = a.m1 - a.m0;
+  const bool few = rows <= kMaxRows;
+  const int panels = few ? panels_of(static_cast<int>(rows)) : kWidePanels;
+  const int64_t step = panels * kPanel, split = a.n0 + (a.n1 - a.n0) / step * step;
+  const int64_t block = few ? k : kDepthBlock * Op::kDepth;  // one pass needs no blocks
+  for (int64_t k0 = 0; k0 < k; k0 += block) {
+    const int64_t depth = k - k0 < block ? k - k0 : block;
+    if (few)
+      run_columns<Op, 0>(a, x, a.n0, split, panels, k0, depth);
+    else
+      run_columns<Op, kWidePanels>(a, x, a.n0, split, panels, k0, depth);
+    run_columns<Op, 1>(a, x, split, a.n1, 1, k0, depth);
   }
-  run_columns<Pack, 1>(a, split, a.n1, k0, depth, tile_rows<Pack, 1>);
 }
 
-template <class Pack>
+template <class Op>
 void run(const LinearRun& a) {
-  // Few rows: bound by memory, so several panels at once, for several streams and enough independent
-  // accumulators.
-  switch (a.m1 - a.m0) {
-    case 1:
-      return run_groups<Pack, 4>(a, 0, a.k, [](int, const Block<Pack>& b) { tile<Pack, 1, 4>(b); });
-    case 2:
-      return run_groups<Pack, 2>(a, 0, a.k, [](int, const Block<Pack>& b) { tile<Pack, 2, 2>(b); });
-    case 3:
-    case 4:
-    case 5:
-    case 6:
-      return run_groups<Pack, 1>(a, 0, a.k, tile_rows<Pack, 1>);
-  }
-  constexpr int64_t kBlock = kDepthBlock * Pack::kDepth;
-  for (int64_t k0 = 0; k0 < a.k; k0 += kBlock)
-    run_groups<Pack, 1>(a, k0, a.k - k0 < kBlock ? a.k - k0 : kBlock, tile_rows<Pack, 1>);
+  run_blocks<Op>(a, {a.x, a.ldx}, a.k);
 }

@@ -58,4 +58,4 @@ void pack(const WeightRows& rows, int64_t n0, int64_t n1, int64_t n, int64_t k, 
 
 /// prepared_bytes of kernels that read x itself. (A lambda in a namespace-scope table would be a weak
 /// symbol.)
-size_t nothing_prepared(int64_t, int64_t) { return 0; }
+[[maybe_unused]] size_t nothing_prepared(int64_t, int64_t) { return 0; }

@@ -1,0 +1,10 @@
+#include "kernels/parts.h"
+
+namespace octavo::kernels::avx512_bf16 {
+
+constinit const KernelParts parts = {
+    .isa = "avx512_bf16",
+    .linear = {nullptr, &linear_bf16},
+};
+
+}  // namespace octavo::kernels::avx512_bf16

@@ -1,0 +1,117 @@
+// SmolLM2-135M-Instruct, from its Hugging Face folder and from its GGUF file, against transformers' results.
+// OCTAVO_REAL_MODELS names the folder that tools/get-real-models filled; without it these tests fail.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "load/json.h"
+#include "load/safetensors.h"
+#include "model/testing.h"
+
+namespace octavo {
+namespace {
+
+using kernels::KvFormat;
+using kernels::WeightFormat;
+
+struct RealCase {
+  const char* file;
+  WeightFormat dtype;
+  KvFormat kv;
+  /// Largest error of a logit that the comparison allows for. The folder holds the GGUF's weights rounded to
+  /// BF16, which in F32 the GGUF itself does not have: it is off by that rounding.
+  float error;
+};
+
+std::string golden(const std::string& name) {
+  return std::string(OCTAVO_SHARED_DIR) + "/golden/real/" + name;
+}
+
+double log_probability(const float* row, int64_t vocab, int32_t id) {
+  const double top = *std::max_element(row, row + vocab);
+  double sum = 0;
+  for (int64_t i = 0; i < vocab; ++i) sum += std::exp(row[i] - top);
+  return row[id] - top - std::log(sum);
+}
+
+class RealModelTest : public ::testing::TestWithParam<RealCase> {
+ protected:
+  void SetUp() override {
+    const char* folder = std::getenv("OCTAVO_REAL_MODELS");
+    ASSERT_NE(folder, nullptr) << "OCTAVO_REAL_MODELS is not set";
+    const std::string path = std::string(folder) + "/" + GetParam().file;
+    model_ =
+        load_model(load_model_config(path), open_checkpoint(path), machine_.ctx, {.dtype = GetParam().dtype});
+    vocab_ = model_->info().vocab;
+    runner_ = std::make_unique<TestRunner>(*model_, machine_.ctx, GetParam().kv, 16, 128, 1);
+    arrays_ = std::make_unique<Checkpoint>("golden");
+    add_safetensors_file(*arrays_, golden("smollm2-135m-instruct.safetensors"));
+  }
+  float logit_error(const std::string& prompt, const std::vector<float>& logits) {
+    const float* want = arrays_->get(prompt + ".logits_last").as<float>();
+    float worst = 0;
+    for (int64_t i = 0; i < vocab_; ++i) worst = std::max(worst, std::abs(logits[i] - want[i]));
+    return worst;
+  }
+
+  TestMachine machine_{kernels::select()};
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<TestRunner> runner_;
+  std::unique_ptr<Checkpoint> arrays_;
+  int64_t vocab_ = 0;
+};
+
+TEST_P(RealModelTest, GreedyTokensEqualTheStoredOnes) {
+  const nlohmann::json prompts = read_json(golden("smollm2-135m-instruct.json"))["prompts"];
+  std::vector<std::vector<int32_t>> ids;
+  for (const auto& [name, p] : prompts.items()) ids.push_back(p["ids"]);
+  const auto got = generate(*runner_, machine_.ctx, vocab_, ids, 16, 64);  // all six together, in chunks
+  size_t i = 0;
+  int compared = 0;
+  for (const auto& [name, p] : prompts.items()) {
+    const std::vector<int32_t> want = p["greedy"]["ids"];
+    const std::vector<float> margins = p["greedy"]["margins"];
+    if (name == "chat_capital" || name == "raw_fox") {
+      const float error = logit_error(name, got[i].logits[0]);
+      EXPECT_LE(error, GetParam().error) << name;
+      RecordProperty("error_" + name, std::to_string(error));
+    }
+    for (size_t s = 0; s < want.size() && margins[s] > 2 * GetParam().error; ++s, ++compared)
+      ASSERT_EQ(got[i].ids[s], want[s]) << name << " step " << s;
+    ++i;
+  }
+  RecordProperty("compared", compared);
+  EXPECT_GT(compared, GetParam().dtype == WeightFormat::kF32 ? 200 : 50);
+}
+
+TEST_P(RealModelTest, PerplexityOfThePassage) {
+  const double want = read_json(golden("smollm2-135m-instruct.json"))["perplexity"]["value"];
+  const TensorView stored = arrays_->get("passage.ids");
+  TestSequence s{{stored.as<int32_t>(), stored.as<int32_t>() + stored.shape.elements()}};
+  double nll = 0;
+  for (int64_t first = 0; first < 1000; first += 250) {
+    const std::vector<float> logits = runner_->step({{&s, 250, true}});
+    for (int64_t t = first; t < std::min<int64_t>(first + 250, 999); ++t)
+      nll -= log_probability(logits.data() + (t - first) * vocab_, vocab_, s.ids[t + 1]);
+  }
+  const double perplexity = std::exp(nll / 999);
+  RecordProperty("perplexity", std::to_string(perplexity));
+  EXPECT_NEAR(perplexity, want, want * 0.01);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    SmolLM2, RealModelTest,
+    ::testing::Values(RealCase{"smollm2-135m-instruct", WeightFormat::kF32, KvFormat::kF32, 2e-3f},
+                      RealCase{"smollm2-135m-instruct", WeightFormat::kBF16, KvFormat::kBF16, 0.2f},
+                      RealCase{"smollm2-135m-instruct-q4_1.gguf", WeightFormat::kF32, KvFormat::kF32, 0.2f},
+                      RealCase{"smollm2-135m-instruct-q4_1.gguf", WeightFormat::kBF16, KvFormat::kBF16,
+                               0.2f}),
+    [](const ::testing::TestParamInfo<RealCase>& param) {
+      const RealCase& c = param.param;
+      return std::string(std::string(c.file).ends_with(".gguf") ? "Gguf" : "Folder") +
+             (c.dtype == WeightFormat::kF32 ? "F32" : "BF16");
+    });
+
+}  // namespace
+}  // namespace octavo
