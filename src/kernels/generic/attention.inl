@@ -102,11 +102,13 @@ void read_token(const std::byte* head_block, int offset, int block_size, int hea
   }
 }
 
-/// The keys of one panel that the item sees: tiles [tile0, tile1) of the panel, keys [first, last) of it.
+/// The keys of one panel that the item sees: tiles [tile0, tile1) of the panel, keys [first, last) of it. While a tile is
+/// computed, its place in the next panel is prefetched (or in this one, where there is none): blocks are pages apart, and
+/// hardware prefetch ends at each. Into L2, as a panel and the next do not fit into L1 together. Decode of 4 rows a KV head of
+/// 64 BF16 dims from memory, one core: 7 GB/s without, 14 with prefetch into L1, 17 into L2 (20 from cache: FMA-bound).
 template <class Kv>
 struct Panel {
-  const typename Kv::Element* k[kPanelTiles];
-  const typename Kv::Element* v[kPanelTiles];
+  const typename Kv::Element *k[kPanelTiles], *v[kPanelTiles], *next_k[kPanelTiles], *next_v[kPanelTiles];
   int tile0, tile1, first, last;
 };
 
@@ -114,7 +116,8 @@ struct Panel {
 
 /// Scores of R rows against T tiles of keys. q: [k_dims][R]; scores: [R][kPanel], at the first tile.
 template <class Kv, int R, int T>
-void score_tile(const float* q, const typename Kv::Element* const* k, int packs, float* scores) {
+void score_tile(const float* q, const typename Kv::Element* const* k, const typename Kv::Element* const* next_k, int packs,
+                float* scores) {
   constexpr int V = T * kTileVecs, P = Kv::kPack;
   Vec sum[R][V];
 #pragma GCC unroll 16
@@ -124,7 +127,8 @@ void score_tile(const float* q, const typename Kv::Element* const* k, int packs,
   int64_t at = 0;
   for (int pack = 0; pack < packs; ++pack, at += kTile * P) {
 #pragma GCC unroll 8
-    for (int t = 0; t < T; ++t)  // tile by tile: more than two Vecs of keys (and what they unpack from) would spill
+    for (int t = 0; t < T; ++t) {  // tile by tile: more than two Vecs of keys (and what they unpack from) would spill
+      prefetch_l2(next_k[t] + at);    // a pack of a tile's keys is one line
 #pragma GCC unroll 4
       for (int member = 0; member < P; ++member) {
         Vec keys[kTileVecs];
@@ -137,6 +141,7 @@ void score_tile(const float* q, const typename Kv::Element* const* k, int packs,
           for (int j = 0; j < kTileVecs; ++j) fma_into(sum[r][t * kTileVecs + j], x, keys[j]);
         }
       }
+    }
     q += P * R;
   }
 #pragma GCC unroll 16
@@ -148,9 +153,9 @@ void score_tile(const float* q, const typename Kv::Element* const* k, int packs,
 template <class Kv, int R, int T>
 void score_rows(const float* q, const Panel<Kv>& panel, int packs, float* scores) {
   int tile = panel.tile0;
-  for (; tile + T <= panel.tile1; tile += T) score_tile<Kv, R, T>(q, panel.k + tile, packs, scores + tile * kTile);
+  for (; tile + T <= panel.tile1; tile += T) score_tile<Kv, R, T>(q, panel.k + tile, panel.next_k + tile, packs, scores + tile * kTile);
   if constexpr (T > 1)
-    for (; tile < panel.tile1; ++tile) score_tile<Kv, R, 1>(q, panel.k + tile, packs, scores + tile * kTile);
+    for (; tile < panel.tile1; ++tile) score_tile<Kv, R, 1>(q, panel.k + tile, panel.next_k + tile, packs, scores + tile * kTile);
 }
 
 /// acc = acc * alpha + weights * V for R rows and C Vecs of dims. weights: [R][kPanel]; acc: [R][v_dims], at the first dim.
@@ -183,9 +188,13 @@ void value_tile(const float* weights, const float* alpha, const Panel<Kv>& panel
     const float* w = weights + tile * kTile;
     const int begin = most(0, panel.first - tile * kTile), end = least(kTile, panel.last - tile * kTile);
     if (begin == 0 && end == kTile) {
-      for (int t = 0; t < kTile; t += P, v += stride, w += P)
+      const typename Kv::Element* next = panel.next_v[tile] + int64_t{dim} * P;
+      for (int t = 0; t < kTile; t += P, v += stride, next += stride, w += P) {
+#pragma GCC unroll 4
+        for (int line = 0; line < C * kLanes * P; line += 64 / static_cast<int>(sizeof *v)) prefetch_l2(next + line);
 #pragma GCC unroll 4
         for (int member = 0; member < P; ++member) add_key(v, w + member, member);
+      }
     } else {
       for (int t = begin; t < end; ++t)
 #pragma GCC unroll 4
@@ -385,21 +394,22 @@ struct Item {
     panel.last = static_cast<int>(last - begin);
     panel.tile0 = panel.first / kTile;
     panel.tile1 = (panel.last + kTile - 1) / kTile;
-    const int block_size = a.kv.block_size;
-    int64_t block = (begin + panel.tile0 * kTile) / block_size;
-    int offset = static_cast<int>((begin + panel.tile0 * kTile) % block_size);
-    for (int tile = panel.tile0; tile < panel.tile1; ++tile) {
-      const int64_t head = int64_t{a.block_table[block]} * a.kv.kv_heads + a.kv_head;
-      const auto* base = reinterpret_cast<const typename Kv::Element*>(a.kv.base + head * a.kv.head_bytes);
-      panel.k[tile] = base + int64_t{offset} * layout.k_dims;
-      panel.v[tile] = base + layout.v_offset + int64_t{offset} * layout.v_dims;
-      offset += kTile;
-      if (offset == block_size) {
-        offset = 0;
-        ++block;
-      }
+    int64_t at = begin + panel.tile0 * kTile;
+    for (int tile = panel.tile0; tile < panel.tile1; ++tile, at += kTile) {
+      find_tile(at, panel.k[tile], panel.v[tile]);
+      const bool more = at + kPanel < least(a.key1, end_key(a.tokens - 1));
+      find_tile(more ? at + kPanel : at, panel.next_k[tile], panel.next_v[tile]);
     }
     return true;
+  }
+
+  void find_tile(int64_t key, const typename Kv::Element*& k, const typename Kv::Element*& v) const {
+    const auto position = static_cast<uint32_t>(key), block_size = static_cast<uint32_t>(a.kv.block_size);
+    const uint32_t block = position / block_size, offset = position % block_size;
+    const int64_t head = int64_t{a.block_table[block]} * a.kv.kv_heads + a.kv_head;
+    const auto* base = reinterpret_cast<const typename Kv::Element*>(a.kv.base + head * a.kv.head_bytes);
+    k = base + int64_t{offset} * layout.k_dims;
+    v = base + layout.v_offset + int64_t{offset} * layout.v_dims;
   }
 
   Seen seen_by(int row, int64_t begin, const Panel<Kv>& panel) const {

@@ -110,7 +110,7 @@ OCTAVO_INLINE void store_bf16(uint16_t* p, Vec a) {
   UInt4 r = (UInt4)(a.v != a.v ? (Int4)nan : (Int4)rounded);
   for (int i = 0; i < 4; ++i) p[i] = static_cast<uint16_t>(r[i]);
 }
-OCTAVO_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
+OCTAVO_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 }  // namespace
 }  // namespace octavo::kernels::scalar
