@@ -22,6 +22,7 @@ struct RealCase {
   /// Largest error of a logit that the comparison allows for. The folder holds the GGUF's weights rounded to
   /// BF16, which in F32 the GGUF itself does not have: it is off by that rounding.
   float error;
+  int equal;  ///< of the 384 tokens, at least
 };
 
 std::string golden(const std::string& name) {
@@ -77,12 +78,18 @@ TEST_P(RealModelTest, GreedyTokensEqualTheStoredOnes) {
       EXPECT_LE(error, GetParam().error) << name;
       RecordProperty("error_" + name, std::to_string(error));
     }
-    for (size_t s = 0; s < want.size() && margins[s] > 2 * GetParam().error; ++s, ++compared)
-      ASSERT_EQ(got[i].ids[s], want[s]) << name << " step " << s;
+    // Up to the first other token, which only a margin within the error excuses.
+    size_t equal = 0;
+    while (equal < want.size() && got[i].ids[equal] == want[equal]) ++equal;
+    if (equal < want.size()) {
+      EXPECT_LE(margins[equal], 2 * GetParam().error) << name << " step " << equal;
+    }
+    RecordProperty("equal_" + name, static_cast<int>(equal));
+    compared += static_cast<int>(equal);
     ++i;
   }
-  RecordProperty("compared", compared);
-  EXPECT_GT(compared, GetParam().dtype == WeightFormat::kF32 ? 200 : 50);
+  RecordProperty("equal", compared);
+  EXPECT_GE(compared, GetParam().equal);
 }
 
 TEST_P(RealModelTest, PerplexityOfThePassage) {
@@ -102,11 +109,11 @@ TEST_P(RealModelTest, PerplexityOfThePassage) {
 
 INSTANTIATE_TEST_SUITE_P(
     SmolLM2, RealModelTest,
-    ::testing::Values(RealCase{"smollm2-135m-instruct", WeightFormat::kF32, KvFormat::kF32, 2e-3f},
-                      RealCase{"smollm2-135m-instruct", WeightFormat::kBF16, KvFormat::kBF16, 0.2f},
-                      RealCase{"smollm2-135m-instruct-q4_1.gguf", WeightFormat::kF32, KvFormat::kF32, 0.2f},
-                      RealCase{"smollm2-135m-instruct-q4_1.gguf", WeightFormat::kBF16, KvFormat::kBF16,
-                               0.2f}),
+    ::testing::Values(
+        RealCase{"smollm2-135m-instruct", WeightFormat::kF32, KvFormat::kF32, 1e-3f, 384},
+        RealCase{"smollm2-135m-instruct", WeightFormat::kBF16, KvFormat::kBF16, 0.25f, 1},
+        RealCase{"smollm2-135m-instruct-q4_1.gguf", WeightFormat::kF32, KvFormat::kF32, 0.25f, 1},
+        RealCase{"smollm2-135m-instruct-q4_1.gguf", WeightFormat::kBF16, KvFormat::kBF16, 0.25f, 1}),
     [](const ::testing::TestParamInfo<RealCase>& param) {
       const RealCase& c = param.param;
       return std::string(std::string(c.file).ends_with(".gguf") ? "Gguf" : "Folder") +
