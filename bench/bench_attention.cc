@@ -1,6 +1,7 @@
 // Paged attention and the row-wise kernels as fractions of this machine's limits:
 //   bench_attention [--isa avx2] [--format bf16] [--workers 2] [--only decode,prefill,rowwise]
-// Decode cycles through as many layers as put the KV cache far out of every cache level; blocks of 16 tokens, shuffled.
+// Decode cycles through as many layers as put the KV cache far out of every cache level; blocks of 16 tokens,
+// shuffled.
 #include <algorithm>
 #include <cstring>
 #include <iostream>
@@ -43,7 +44,9 @@ struct Shape {
   const char* name;
   int heads, kv_heads, head_dim;
 };
-constexpr Shape kShapes[] = {{"llama 32/8x64", 32, 8, 64}, {"llama 32/8x128", 32, 8, 128}, {"smollm2 9/3x64", 9, 3, 64},
+constexpr Shape kShapes[] = {{"llama 32/8x64", 32, 8, 64},
+                             {"llama 32/8x128", 32, 8, 128},
+                             {"smollm2 9/3x64", 9, 3, 64},
                              {"mha 12/12x64", 12, 12, 64}};
 constexpr int kBlock = 16;
 
@@ -51,7 +54,11 @@ constexpr int kBlock = 16;
 class Bench {
  public:
   Bench(OpContext& ctx, kernels::KvFormat format, const Shape& s, int seqs, int context, int layers)
-      : ctx_(ctx), shape_(s), seqs_(seqs), context_(context), blocks_per_seq_((context + kBlock - 1) / kBlock) {
+      : ctx_(ctx),
+        shape_(s),
+        seqs_(seqs),
+        context_(context),
+        blocks_per_seq_((context + kBlock - 1) / kBlock) {
     const auto& kernel = ctx.kernels.attention[static_cast<int>(format)];
     const int64_t head_bytes = static_cast<int64_t>(kernel.head_bytes(kBlock, s.head_dim));
     const int blocks = seqs * blocks_per_seq_;
@@ -80,8 +87,8 @@ class Bench {
       query_start.push_back(static_cast<int32_t>(positions.size()));
     }
     const KvGroupStep group{tables_.data(), blocks_per_seq_, nullptr};
-    const StepInput step{seqs_ * tokens, nullptr, positions.data(), seqs_, query_start.data(), context.data(), &group,
-                         0, nullptr};
+    const StepInput step{seqs_ * tokens, nullptr, positions.data(), seqs_, query_start.data(), context.data(),
+                         &group,         0,       nullptr};
     const AttentionShape shape{shape_.heads, shape_.kv_heads, shape_.head_dim, 0.125f, 0, 0, nullptr};
     const int64_t row = int64_t{shape_.heads} * shape_.head_dim;
     attention(ctx_, step, group, kv_[layer % kv_.size()], shape, q_.data(), row, out_.data(), row);
@@ -107,9 +114,14 @@ void decode(OpContext& ctx, kernels::KvFormat format, double bandwidth) {
       Bench bench(ctx, format, s, seqs, context, layers);
       int layer = 0;  // the best single call: short enough to fit between a neighbour's time slices
       const double seconds = best_of(7 * layers, [&] { bench.run(layer++, 1); });
-      std::cout << nlohmann::json{{"bench", "attention decode"}, {"isa", ctx.kernels.isa}, {"shape", s.name},
-                                  {"seqs", seqs}, {"context", context}, {"us", seconds * 1e6},
-                                  {"GB/s", bytes / seconds * 1e-9}, {"of_bandwidth", bytes / seconds / bandwidth}}
+      std::cout << nlohmann::json{{"bench", "attention decode"},
+                                  {"isa", ctx.kernels.isa},
+                                  {"shape", s.name},
+                                  {"seqs", seqs},
+                                  {"context", context},
+                                  {"us", seconds * 1e6},
+                                  {"GB/s", bytes / seconds * 1e-9},
+                                  {"of_bandwidth", bytes / seconds / bandwidth}}
                 << std::endl;
     }
 }
@@ -120,8 +132,12 @@ void prefill(OpContext& ctx, kernels::KvFormat format, double peak) {
       Bench bench(ctx, format, s, 1, tokens, 1);
       const double flops = 2.0 * tokens * (tokens + 1) * s.heads * s.head_dim;
       const double seconds = best_of(5, [&] { bench.run(0, tokens); });
-      std::cout << nlohmann::json{{"bench", "attention prefill"}, {"isa", ctx.kernels.isa}, {"shape", s.name},
-                                  {"tokens", tokens}, {"ms", seconds * 1e3}, {"GFLOP/s", flops / seconds * 1e-9},
+      std::cout << nlohmann::json{{"bench", "attention prefill"},
+                                  {"isa", ctx.kernels.isa},
+                                  {"shape", s.name},
+                                  {"tokens", tokens},
+                                  {"ms", seconds * 1e3},
+                                  {"GFLOP/s", flops / seconds * 1e-9},
                                   {"of_fma_peak", flops / seconds / peak}}
                 << std::endl;
     }
@@ -136,29 +152,71 @@ void rowwise(OpContext& ctx) {
   auto report = [&](const char* name, int64_t count, double bytes_per_element, auto f) {
     const int calls = count > n ? 20 : 400;
     volatile double sink = 0;
-    const double seconds = best_of(9, [&] {
-      for (int i = 0; i < calls; ++i) sink = f();
-    }) / calls;
-    std::cout << nlohmann::json{{"bench", name}, {"isa", ctx.kernels.isa}, {"n", count}, {"ns", seconds * 1e9},
+    const double seconds = best_of(9,
+                                   [&] {
+                                     for (int i = 0; i < calls; ++i) sink = f();
+                                   }) /
+                           calls;
+    std::cout << nlohmann::json{{"bench", name},
+                                {"isa", ctx.kernels.isa},
+                                {"n", count},
+                                {"ns", seconds * 1e9},
                                 {"ns_per_element", seconds * 1e9 / count},
                                 {"GB/s", bytes_per_element * count / seconds * 1e-9}}
               << std::endl;
   };
-  report("rms_norm", n, 12, [&] { e.rms_norm(x.data(), w.data(), 1e-5f, n, y.data()); return 0.0; });
-  report("add_rms_norm", n, 20, [&] { e.add_rms_norm(y.data(), x.data(), w.data(), 1e-5f, n, b.data()); return 0.0; });
-  report("layer_norm", n, 16, [&] { e.layer_norm(x.data(), w.data(), b.data(), 1e-5f, n, y.data()); return 0.0; });
-  report("rope", 64, 12, [&] { e.rope(y.data(), w.data(), b.data(), 64); return 0.0; });
-  report("silu_mul", n, 12, [&] { e.silu_mul(x.data(), w.data(), n, y.data()); return 0.0; });
-  report("gelu_mul", n, 12, [&] { e.gelu_mul(x.data(), w.data(), n, y.data()); return 0.0; });
-  report("gelu_tanh_mul", n, 12, [&] { e.gelu_tanh_mul(x.data(), w.data(), n, y.data()); return 0.0; });
-  report("tanh", n, 8, [&] { e.tanh(y.data(), n); return 0.0; });
-  report("exp", n, 8, [&] { std::copy_n(x.data(), n, y.data()); e.exp(y.data(), n); return 0.0; });
-  report("f32_to_bf16", n, 6, [&] { e.f32_to_bf16(x.data(), n, half.data()); return 0.0; });
-  report("bf16_to_f32", n, 6, [&] { e.bf16_to_f32(half.data(), n, y.data()); return 0.0; });
+  report("rms_norm", n, 12, [&] {
+    e.rms_norm(x.data(), w.data(), 1e-5f, n, y.data());
+    return 0.0;
+  });
+  report("add_rms_norm", n, 20, [&] {
+    e.add_rms_norm(y.data(), x.data(), w.data(), 1e-5f, n, b.data());
+    return 0.0;
+  });
+  report("layer_norm", n, 16, [&] {
+    e.layer_norm(x.data(), w.data(), b.data(), 1e-5f, n, y.data());
+    return 0.0;
+  });
+  report("rope", 64, 12, [&] {
+    e.rope(y.data(), w.data(), b.data(), 64);
+    return 0.0;
+  });
+  report("silu_mul", n, 12, [&] {
+    e.silu_mul(x.data(), w.data(), n, y.data());
+    return 0.0;
+  });
+  report("gelu_mul", n, 12, [&] {
+    e.gelu_mul(x.data(), w.data(), n, y.data());
+    return 0.0;
+  });
+  report("gelu_tanh_mul", n, 12, [&] {
+    e.gelu_tanh_mul(x.data(), w.data(), n, y.data());
+    return 0.0;
+  });
+  report("tanh", n, 8, [&] {
+    e.tanh(y.data(), n);
+    return 0.0;
+  });
+  report("exp", n, 8, [&] {
+    std::copy_n(x.data(), n, y.data());
+    e.exp(y.data(), n);
+    return 0.0;
+  });
+  report("f32_to_bf16", n, 6, [&] {
+    e.f32_to_bf16(x.data(), n, half.data());
+    return 0.0;
+  });
+  report("bf16_to_f32", n, 6, [&] {
+    e.bf16_to_f32(half.data(), n, y.data());
+    return 0.0;
+  });
   report("argmax", vocab, 4, [&] { return static_cast<double>(p.argmax(x.data(), vocab)); });
   report("max", vocab, 4, [&] { return p.max(x.data(), vocab); });
   report("sum_exp", vocab, 4, [&] { return p.sum_exp(x.data(), 1, vocab); });
-  report("exp_sub", vocab, 8, [&] { p.exp_sub(x.data(), 1, vocab, y.data()); return 0.0; });
+  report("exp_sub", vocab, 8, [&] {
+    p.exp_sub(x.data(), 1, vocab, y.data());
+    return 0.0;
+  });
   report("count_above", vocab, 4, [&] { return static_cast<double>(p.count_above(x.data(), 0.6f, vocab)); });
 }
 
@@ -171,8 +229,11 @@ void run(const Options& o) {
   const auto format = o.format == "f32" ? kernels::KvFormat::kF32 : kernels::KvFormat::kBF16;
   auto wanted = [&](const char* part) { return o.only.find(part) != std::string::npos; };
   const double bandwidth = read_bandwidth(team).bytes_per_second;
-  const double peak = peak_flops_of(peak_flops(team), std::strcmp(table.isa, "avx512") == 0 ? "avx512" : "avx2");
-  std::cout << nlohmann::json{{"bench", "limits"}, {"workers", team.size()}, {"read GB/s", bandwidth * 1e-9},
+  const double peak =
+      peak_flops_of(peak_flops(team), std::strcmp(table.isa, "avx512") == 0 ? "avx512" : "avx2");
+  std::cout << nlohmann::json{{"bench", "limits"},
+                              {"workers", team.size()},
+                              {"read GB/s", bandwidth * 1e-9},
                               {"fma GFLOP/s", peak * 1e-9}}
             << std::endl;
   if (wanted("decode")) decode(ctx, format, bandwidth);
