@@ -35,6 +35,9 @@ extern const SamplingKernels sampling;
 namespace avx512 {
 extern const KernelParts parts;
 extern const LinearKernel linear_f32, linear_bf16;
+extern const AttentionKernel attention_f32, attention_bf16;
+extern const ElementwiseKernels elementwise;
+extern const SamplingKernels sampling;
 }  // namespace avx512
 
 namespace avx512_bf16 {

@@ -5,6 +5,9 @@ namespace octavo::kernels::avx512 {
 constinit const KernelParts parts = {
     .isa = "avx512",
     .linear = {&linear_f32, &linear_bf16},
+    .attention = {&attention_f32, &attention_bf16},
+    .elementwise = &elementwise,
+    .sampling = &sampling,
 };
 
 }  // namespace octavo::kernels::avx512

@@ -19,12 +19,12 @@ struct DotBF16 {
   using Pack = PackBF16;
   using X = uint32_t;  ///< a pair of bf16, as in a Unit
   static constexpr int kDepth = 1;
-  [[gnu::always_inline]] static Vec weights(const uint32_t* unit, int) { return _mm512_loadu_ps(unit); }
+  [[gnu::always_inline]] static Vec weights(const uint32_t* unit, int) { return {_mm512_loadu_ps(unit)}; }
   [[gnu::always_inline]] static Vec value(const uint32_t* x) {
-    return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(*x)));
+    return {_mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(*x)))};
   }
   [[gnu::always_inline]] static void mul(Vec& sum, Vec value, Vec weights) {
-    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(value), "v"(weights));
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum.v) : "v"(value.v), "v"(weights.v));
   }
 };
 
@@ -39,7 +39,7 @@ void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, int64
     uint16_t* to = reinterpret_cast<uint16_t*>(static_cast<uint32_t*>(prepared) + row * pairs(k));
     for (int64_t kk = 0; kk < k; kk += kLanes) {
       const int count = static_cast<int>(k - kk < kLanes ? k - kk : kLanes);
-      const __m256bh half = _mm512_cvtneps_pbh(load_first(from + kk, count));
+      const __m256bh half = _mm512_cvtneps_pbh(load_first(from + kk, count).v);
       _mm256_mask_storeu_epi16(to + kk, lane_mask(count + (k & 1)), (__m256i)half);
     }
     if (k & 1) to[k] = 0;

@@ -119,6 +119,7 @@ template <class Kv, int R, int T>
 void score_tile(const float* q, const typename Kv::Element* const* k, const typename Kv::Element* const* next_k, int packs,
                 float* scores) {
   constexpr int V = T * kTileVecs, P = Kv::kPack;
+  constexpr int kChunk = V < 2 ? 1 : 2;  // Vecs of keys at a time: more (and what they unpack from) would spill
   Vec sum[R][V];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
@@ -127,21 +128,22 @@ void score_tile(const float* q, const typename Kv::Element* const* k, const type
   int64_t at = 0;
   for (int pack = 0; pack < packs; ++pack, at += kTile * P) {
 #pragma GCC unroll 8
-    for (int t = 0; t < T; ++t) {  // tile by tile: more than two Vecs of keys (and what they unpack from) would spill
-      prefetch_l2(next_k[t] + at);    // a pack of a tile's keys is one line
+    for (int t = 0; t < T; ++t) prefetch_l2(next_k[t] + at);  // a pack of a tile's keys is one line
+#pragma GCC unroll 8
+    for (int chunk = 0; chunk < V; chunk += kChunk)
 #pragma GCC unroll 4
       for (int member = 0; member < P; ++member) {
-        Vec keys[kTileVecs];
+        Vec keys[kChunk];
 #pragma GCC unroll 4
-        for (int j = 0; j < kTileVecs; ++j) keys[j] = Kv::unpack(k[t] + at + j * kLanes * P, member);
+        for (int j = 0; j < kChunk; ++j)
+          keys[j] = Kv::unpack(k[(chunk + j) / kTileVecs] + at + (chunk + j) % kTileVecs * kLanes * P, member);
 #pragma GCC unroll 16
         for (int r = 0; r < R; ++r) {
           const Vec x = broadcast(q + member * R + r);
 #pragma GCC unroll 4
-          for (int j = 0; j < kTileVecs; ++j) fma_into(sum[r][t * kTileVecs + j], x, keys[j]);
+          for (int j = 0; j < kChunk; ++j) fma_into(sum[r][chunk + j], x, keys[j]);
         }
       }
-    }
     q += P * R;
   }
 #pragma GCC unroll 16
@@ -209,12 +211,11 @@ void value_tile(const float* weights, const float* alpha, const Panel<Kv>& panel
 }
 
 template <class Kv, int R, int C>
-void value_rows(const float* weights, const float* alpha, const Panel<Kv>& panel, int v_dims, float* acc) {
-  int dim = 0;
+void value_rows(const float* weights, const float* alpha, const Panel<Kv>& panel, int v_dims, float* acc, int dim = 0) {
   for (; dim + C * kLanes <= v_dims; dim += C * kLanes)
     value_tile<Kv, R, C>(weights, alpha, panel, v_dims, dim, acc + dim);
   if constexpr (C > 1)
-    for (; dim < v_dims; dim += kLanes) value_tile<Kv, R, 1>(weights, alpha, panel, v_dims, dim, acc + dim);
+    if (dim < v_dims) value_rows<Kv, R, C / 2>(weights, alpha, panel, v_dims, acc, dim);
 }
 
 /// Vecs of keys or dims beside R rows: at least eight fma chains in flight where the registers allow.
