@@ -84,8 +84,12 @@ EngineParts build_engine_parts(Model& model, EngineConfig& config, Team& team,
   parts.cache =
       std::make_unique<KvCache>(info, kernels, config.kv_format, config.block_size, plan.num_blocks);
   parts.pool = std::make_unique<BlockPool>(static_cast<int32_t>(plan.num_blocks));
-  parts.blocks = std::make_unique<KvBlocks>(*parts.pool, windows, config.block_size,
-                                            config.max_num_batched_tokens, config.enable_prefix_caching);
+  parts.blocks =
+      std::make_unique<KvBlocks>(*parts.pool, KvBlocksConfig{.windows = windows,
+                                                             .block_size = config.block_size,
+                                                             .max_chunk = config.max_num_batched_tokens,
+                                                             .max_len = config.max_model_len,
+                                                             .prefix_caching = config.enable_prefix_caching});
   parts.scheduler = std::make_unique<Scheduler>(
       SchedulerConfig{.max_num_batched_tokens = config.max_num_batched_tokens,
                       .max_num_seqs = config.max_num_seqs,

@@ -42,19 +42,19 @@ int64_t kv_longest(std::span<const int64_t> windows, int64_t blocks, int block_s
   return low;
 }
 
-KvBlocks::KvBlocks(BlockPool& pool, std::vector<int64_t> windows, int block_size, int64_t max_chunk,
-                   bool prefix_caching)
+KvBlocks::KvBlocks(BlockPool& pool, const KvBlocksConfig& config)
     : pool_(pool),
-      windows_(std::move(windows)),
-      block_size_(block_size),
-      max_chunk_(max_chunk),
-      prefix_caching_(prefix_caching),
+      windows_(config.windows),
+      block_size_(config.block_size),
+      max_chunk_(config.max_chunk),
+      prefix_caching_(config.prefix_caching),
       run_(windows_.size()) {
-  OCTAVO_CHECK(!windows_.empty() && block_size > 0 && max_chunk > 0);
-  // In a tiny pool a window and a long chunk may not fit together: shorter chunks, as far as they make room.
-  auto longest = [&](int64_t chunk) { return kv_longest(windows_, pool.num_blocks(), block_size, chunk); };
-  longest_alone_ = longest(block_size);
-  while (longest(max_chunk_) < longest_alone_) max_chunk_ = std::max<int64_t>(block_size, max_chunk_ / 2);
+  OCTAVO_CHECK(!windows_.empty() && block_size_ > 0 && max_chunk_ > 0);
+  // In a small pool a window and a long chunk may not fit together: shorter chunks then.
+  auto longest = [&](int64_t chunk) { return kv_longest(windows_, pool.num_blocks(), block_size_, chunk); };
+  int64_t wanted = std::min(config.max_len, longest(block_size_));
+  while (longest(max_chunk_) < wanted) max_chunk_ = std::max<int64_t>(block_size_, max_chunk_ / 2);
+  longest_alone_ = longest(max_chunk_);
 }
 
 int64_t KvBlocks::missing_blocks(const Sequence& seq) const {

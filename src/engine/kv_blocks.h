@@ -17,12 +17,17 @@ int64_t kv_peak_blocks(std::span<const int64_t> windows, int64_t len, int block_
 /// The longest sequence whose peak is at most `blocks`.
 int64_t kv_longest(std::span<const int64_t> windows, int64_t blocks, int block_size, int64_t chunk);
 
+struct KvBlocksConfig {
+  std::vector<int64_t> windows;  ///< one entry a KV group, 0: full attention (KvGroupSpec::window)
+  int block_size = 0;
+  int64_t max_chunk = 0;  ///< most tokens of one sequence in a step; a sliding group holds window + chunk at a time
+  int64_t max_len = 0;    ///< longest sequence that will come
+  bool prefix_caching = true;
+};
+
 class KvBlocks {
  public:
-  /// `windows`: one entry a group, 0 for full attention (KvGroupSpec::window). `max_chunk`: most tokens of
-  /// one sequence in a step; a sliding group holds window + chunk at a time.
-  KvBlocks(BlockPool& pool, std::vector<int64_t> windows, int block_size, int64_t max_chunk,
-           bool prefix_caching);
+  KvBlocks(BlockPool& pool, const KvBlocksConfig& config);
 
   int num_groups() const { return static_cast<int>(windows_.size()); }
   int block_size() const { return block_size_; }

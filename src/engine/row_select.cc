@@ -17,24 +17,22 @@ RowSelect::RowSelect(const kernels::SamplingKernels& kernels, int64_t vocab)
 
 bool RowSelect::scan(const float* row) {
   row_ = row;
-  max_ = -std::numeric_limits<float>::infinity();
-  argmax_ = 0;
-  for (size_t c = 0; c < maxima_.size(); ++c) {
-    const float* x = row + c * kChunk;
-    int64_t i = kernels_.argmax(x, chunk_len(c));
-    if (i < 0) return false;
-    maxima_[c] = x[i];
-    if (x[i] > max_) {
-      max_ = x[i];
-      argmax_ = c * kChunk + i;
-    }
-  }
+  have_maxima_ = false;
+  argmax_ = kernels_.argmax(row, vocab_);
+  if (argmax_ < 0) return false;
+  max_ = row[argmax_];
   return true;
 }
 
-void RowSelect::scaled(float factor) {
-  for (float& m : maxima_) m *= factor;
-  max_ *= factor;
+void RowSelect::need_maxima() {
+  if (have_maxima_) return;
+  for (size_t c = 0; c < maxima_.size(); ++c) maxima_[c] = kernels_.max(row_ + c * kChunk, chunk_len(c));
+  have_maxima_ = true;
+}
+
+void RowSelect::scaled() {
+  have_maxima_ = false;
+  max_ = row_[argmax_];
 }
 
 double RowSelect::sum_exp() {
@@ -48,6 +46,7 @@ double RowSelect::sum_exp() {
 
 float RowSelect::kth_largest(int64_t k) {
   if (k > vocab_) return -std::numeric_limits<float>::infinity();
+  need_maxima();
   float bound = -std::numeric_limits<float>::infinity();
   if (k <= static_cast<int64_t>(maxima_.size())) {
     order_ = maxima_;
@@ -61,6 +60,7 @@ float RowSelect::kth_largest(int64_t k) {
 }
 
 std::span<Candidate> RowSelect::gather(float threshold) {
+  need_maxima();
   int64_t count = 0;
   for (size_t c = 0; c < maxima_.size(); ++c) {
     if (maxima_[c] < threshold) continue;

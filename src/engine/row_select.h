@@ -25,7 +25,7 @@ class RowSelect {
   /// NaN.
   bool scan(const float* row);
   /// The scanned row was multiplied by a positive factor since.
-  void scaled(float factor);
+  void scaled();
 
   float max() const { return max_; }
   int64_t argmax() const { return argmax_; }  ///< first maximum
@@ -42,6 +42,7 @@ class RowSelect {
 
  private:
   static constexpr int64_t kChunk = 256;
+  void need_maxima();
   int64_t chunk_len(size_t c) const { return c + 1 < maxima_.size() ? kChunk : vocab_ - c * kChunk; }
 
   const kernels::SamplingKernels& kernels_;
@@ -49,6 +50,7 @@ class RowSelect {
   const float* row_ = nullptr;
   float max_ = 0;
   int64_t argmax_ = 0;
+  bool have_maxima_ = false;
   std::vector<float> maxima_, sums_, order_;  // [chunks]; order_ is scratch
   std::vector<Candidate> found_;              // [vocab + 1]
 };

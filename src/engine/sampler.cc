@@ -27,6 +27,13 @@ double mass(std::span<const Candidate> candidates, float max) {
   return sum;
 }
 
+/// The least logit whose probability is at least min_p times that of `max`: log rounds, so the last bits are settled by exp.
+float min_p_threshold(float max, double min_p) {
+  float x = max + static_cast<float>(std::log(min_p));
+  while (x < max && std::exp(static_cast<double>(x) - max) < min_p) x = std::nextafter(x, max);
+  return x;
+}
+
 /// The fewest best candidates whose mass reaches `wanted`, best first. Of equal ones the higher id counts as
 /// better, as in a stable ascending sort that drops from below.
 std::span<Candidate> nucleus(std::span<Candidate> candidates, float max, double wanted) {
@@ -97,7 +104,7 @@ Sampler::Choice Sampler::choose(const SamplingParams& params, float* logits, Wor
   if (params.temperature != 1.0f) {
     float factor = 1.0f / params.temperature;
     kernels_.elementwise.scale(logits, factor, vocab_);
-    select.scaled(factor);
+    select.scaled();
     if (!std::isfinite(select.max())) return {Choice::kOne};
   }
   const bool min_p = params.min_p > 0, top_k = params.top_k > 0 && params.top_k < vocab_,
@@ -105,7 +112,7 @@ Sampler::Choice Sampler::choose(const SamplingParams& params, float* logits, Wor
   if (!min_p && !top_k && !top_p) return {Choice::kAll, {}, select.sum_exp()};
   float threshold = std::numeric_limits<float>::lowest();
   double total = 0;
-  if (min_p) threshold = std::max(threshold, select.max() + std::log(params.min_p));
+  if (min_p) threshold = min_p_threshold(select.max(), params.min_p);
   if (top_k) threshold = std::max(threshold, select.kth_largest(params.top_k));
   if (!min_p && !top_k) {
     total = select.sum_exp();
