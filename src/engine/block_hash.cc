@@ -1,34 +1,32 @@
+// The EVP interface allocates a context for each digest, also when one is reused (OpenSSL 3.0), and a decode
+// step that fills a block must not allocate: hence the older functions.
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include "engine/block_hash.h"
 
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 
 #include <cstring>
 
-#include "base/error.h"
-
 namespace octavo {
+namespace {
 
-BlockHasher::BlockHasher() : context_(EVP_MD_CTX_new()) {
-  OCTAVO_CHECK(context_ && EVP_DigestInit_ex(context_, EVP_sha256(), nullptr) == 1, "no SHA-256");
-}
-
-BlockHasher::~BlockHasher() { EVP_MD_CTX_free(context_); }
-
-BlockHash BlockHasher::digest(const BlockHash& parent, const void* data, size_t bytes) {
-  unsigned char out[EVP_MAX_MD_SIZE];
-  // A null type restarts the digest that the context already has, without allocating.
-  bool ok = EVP_DigestInit_ex(context_, nullptr, nullptr) == 1 &&
-            EVP_DigestUpdate(context_, &parent, sizeof parent) == 1 &&
-            EVP_DigestUpdate(context_, data, bytes) == 1 && EVP_DigestFinal_ex(context_, out, nullptr) == 1;
-  OCTAVO_CHECK(ok, "SHA-256 failed");
+BlockHash digest(const BlockHash& parent, const void* data, size_t bytes) {
+  SHA256_CTX context;
+  unsigned char out[SHA256_DIGEST_LENGTH];
+  SHA256_Init(&context);
+  SHA256_Update(&context, &parent, sizeof parent);
+  SHA256_Update(&context, data, bytes);
+  SHA256_Final(out, &context);
   BlockHash hash;
   std::memcpy(&hash, out, sizeof hash);
   return hash;
 }
 
-BlockHash BlockHasher::root(std::string_view salt) { return digest({}, salt.data(), salt.size()); }
+}  // namespace
 
-BlockHash BlockHasher::next(const BlockHash& parent, std::span<const int32_t> tokens) {
+BlockHash root_hash(std::string_view salt) { return digest({}, salt.data(), salt.size()); }
+
+BlockHash block_hash(const BlockHash& parent, std::span<const int32_t> tokens) {
   return digest(parent, tokens.data(), tokens.size_bytes());
 }
 

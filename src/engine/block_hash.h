@@ -2,12 +2,9 @@
 // the extra keys (cache_salt) enter with the first block and reach the others through the chain.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
-
-typedef struct evp_md_ctx_st EVP_MD_CTX;
 
 namespace octavo {
 
@@ -18,22 +15,10 @@ struct BlockHash {
   bool operator==(const BlockHash&) const = default;
 };
 
-/// Holds one digest context, so hashing a block allocates nothing. One thread at a time.
-class BlockHasher {
- public:
-  BlockHasher();
-  ~BlockHasher();
-  BlockHasher(const BlockHasher&) = delete;
-  BlockHasher& operator=(const BlockHasher&) = delete;
-
-  /// Parent of a first block; `salt` separates users who must not share (and must not time) one another's
-  /// prefixes.
-  BlockHash root(std::string_view salt);
-  BlockHash next(const BlockHash& parent, std::span<const int32_t> tokens);
-
- private:
-  BlockHash digest(const BlockHash& parent, const void* data, size_t bytes);
-  EVP_MD_CTX* context_;
-};
+/// Parent of a first block; `salt` separates users who must not share (and must not time) one another's
+/// prefixes.
+BlockHash root_hash(std::string_view salt);
+/// Of the block that holds `tokens` after `parent`. Allocates nothing.
+BlockHash block_hash(const BlockHash& parent, std::span<const int32_t> tokens);
 
 }  // namespace octavo

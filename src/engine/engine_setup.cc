@@ -119,14 +119,9 @@ std::unique_ptr<Sequence> make_sequence(EngineRequest request, const EngineConfi
   seq->tokens.reserve(seq->max_len);
 
   int64_t full_blocks = seq->max_len / config.block_size + 1;
-  BlockHasher hasher;
-  seq->root = hasher.root(request.cache_salt);
+  seq->root = root_hash(request.cache_salt);
   seq->hashes.reserve(full_blocks);
-  if (config.enable_prefix_caching)
-    for (int64_t end = config.block_size; end <= seq->prompt_len; end += config.block_size)
-      seq->hashes.push_back(hasher.next(
-          seq->hashes.empty() ? seq->root : seq->hashes.back(),
-          {seq->tokens.data() + end - config.block_size, static_cast<size_t>(config.block_size)}));
+  if (config.enable_prefix_caching) blocks.know_hashes(*seq, seq->prompt_len / config.block_size);
   seq->blocks.resize(blocks.num_groups());
   for (auto& table : seq->blocks) table.reserve(full_blocks);
   seq->first_block.resize(blocks.num_groups());

@@ -68,12 +68,11 @@ int64_t KvBlocks::missing_blocks(const Sequence& seq) const {
   return sum;
 }
 
-void KvBlocks::know_hashes(Sequence& seq, int64_t blocks) {
+void KvBlocks::know_hashes(Sequence& seq, int64_t blocks) const {
   while (static_cast<int64_t>(seq.hashes.size()) < blocks) {
     size_t i = seq.hashes.size();
-    if (i == 0 && seq.root == BlockHash{}) seq.root = hasher_.root("");
     std::span<const int32_t> tokens(seq.tokens.data() + i * block_size_, block_size_);
-    seq.hashes.push_back(hasher_.next(i ? seq.hashes[i - 1] : seq.root, tokens));
+    seq.hashes.push_back(block_hash(i ? seq.hashes[i - 1] : seq.root, tokens));
   }
 }
 

@@ -20,8 +20,9 @@ int64_t kv_longest(std::span<const int64_t> windows, int64_t blocks, int block_s
 struct KvBlocksConfig {
   std::vector<int64_t> windows;  ///< one entry a KV group, 0: full attention (KvGroupSpec::window)
   int block_size = 0;
-  int64_t max_chunk = 0;  ///< most tokens of one sequence in a step; a sliding group holds window + chunk at a time
-  int64_t max_len = 0;    ///< longest sequence that will come
+  int64_t max_chunk =
+      0;  ///< most tokens of one sequence in a step; a sliding group holds window + chunk at a time
+  int64_t max_len = 0;  ///< longest sequence that will come
   bool prefix_caching = true;
 };
 
@@ -39,6 +40,8 @@ class KvBlocks {
   /// Blocks still to be taken before all present tokens of the sequence are computed.
   int64_t missing_blocks(const Sequence& seq) const;
 
+  /// Completes seq.hashes to the first `blocks` blocks. Any thread: a submitter hashes its own prompt.
+  void know_hashes(Sequence& seq, int64_t blocks) const;
   /// Takes the cached blocks of the longest known prefix (whole blocks, at most len - 1 tokens: the last
   /// token must be computed to give logits) and returns its length. The sequence must hold no blocks.
   int64_t take_prefix(Sequence& seq);
@@ -55,7 +58,6 @@ class KvBlocks {
   void release(Sequence& seq);
 
  private:
-  void know_hashes(Sequence& seq, int64_t blocks);
   int64_t find_prefix(const Sequence& seq, int64_t limit);
 
   BlockPool& pool_;
@@ -64,7 +66,6 @@ class KvBlocks {
   int64_t max_chunk_;
   const bool prefix_caching_;
   int64_t longest_alone_;
-  BlockHasher hasher_;
   std::vector<int64_t> run_;  // [groups] scratch of find_prefix
 };
 

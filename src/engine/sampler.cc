@@ -27,7 +27,8 @@ double mass(std::span<const Candidate> candidates, float max) {
   return sum;
 }
 
-/// The least logit whose probability is at least min_p times that of `max`: log rounds, so the last bits are settled by exp.
+/// The least logit whose probability is at least min_p times that of `max`: log rounds, so the last bits are
+/// settled by exp.
 float min_p_threshold(float max, double min_p) {
   float x = max + static_cast<float>(std::log(min_p));
   while (x < max && std::exp(static_cast<double>(x) - max) < min_p) x = std::nextafter(x, max);

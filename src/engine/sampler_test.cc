@@ -29,13 +29,14 @@ SamplingParams params_of(const Json& j) {
   p.allowed_token_ids = j.value("allowed_token_ids", std::vector<int32_t>());
   p.bad_words = j.value("bad_words_token_ids", std::vector<std::vector<int32_t>>());
   if (j.contains("logit_bias"))
-    for (auto& [id, bias] : j["logit_bias"].items()) p.logit_bias.emplace_back(std::stoi(id), bias.get<float>());
+    for (auto& [id, bias] : j["logit_bias"].items())
+      p.logit_bias.emplace_back(std::stoi(id), bias.get<float>());
   return p;
 }
 
 struct Row {
-  Row(const SamplingParams& p, std::vector<float> x, std::vector<int32_t> prompt = {0}, std::vector<int32_t> out = {},
-      uint64_t seed = 0)
+  Row(const SamplingParams& p, std::vector<float> x, std::vector<int32_t> prompt = {0},
+      std::vector<int32_t> out = {}, uint64_t seed = 0)
       : params(p),
         logits(std::move(x)),
         output(std::move(out)),
@@ -100,7 +101,8 @@ TEST(SamplerGolden, EveryCase) {
     EXPECT_EQ(std::max_element(x.begin(), x.end()) - x.begin(), c["argmax"].get<int64_t>());
     if (!c["expected_probs"].is_null()) {
       std::vector<double> p = softmax(x);
-      for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(p[i], c["expected_probs"][i].get<double>(), 1e-5) << i;
+      for (size_t i = 0; i < x.size(); ++i)
+        EXPECT_NEAR(p[i], c["expected_probs"][i].get<double>(), 1e-5) << i;
     }
     row.params.logprobs = 24;
     row.state.logprobs.resize(25);
@@ -120,7 +122,8 @@ TEST(SamplerGolden, DrawsFollowTheProbabilities) {
   std::ifstream file(OCTAVO_SHARED_DIR "/golden/sampling/golden.json");
   constexpr int kDraws = 4000;
   for (const Json& c : Json::parse(file)["cases"]) {
-    if (c["expected_probs"].is_null() || c["params"].contains("min_tokens") || c["params"].contains("bad_words_token_ids"))
+    if (c["expected_probs"].is_null() || c["params"].contains("min_tokens") ||
+        c["params"].contains("bad_words_token_ids"))
       continue;  // those depend on the output, whose length counts the draws here
     SCOPED_TRACE(c["name"].get<std::string>() + " " + c["params"].dump());
     Row row(params_of(c["params"]), c["logits"], c["prompt"], c["output"], 7);
@@ -229,7 +232,8 @@ TEST(Sampler, TinyTemperatureIsGreedy) {  // BL-39
         params.temperature = t;
         params.top_p = top_p;
         params.min_p = min_p;
-        for (uint64_t seed = 0; seed < 20; ++seed) EXPECT_EQ(Row(params, x, {0}, {}, seed).sample().token, best);
+        for (uint64_t seed = 0; seed < 20; ++seed)
+          EXPECT_EQ(Row(params, x, {0}, {}, seed).sample().token, best);
       }
   SamplingParams params;  // an overflow of the scaled logits is no reason to fail either
   params.temperature = 2e-5f;

@@ -14,10 +14,12 @@ namespace octavo {
 namespace {
 
 struct Script {
-  explicit Script(int32_t num_blocks, SchedulerConfig config = {.max_num_batched_tokens = 16, .max_num_seqs = 4},
+  explicit Script(int32_t num_blocks,
+                  SchedulerConfig config = {.max_num_batched_tokens = 16, .max_num_seqs = 4},
                   std::vector<int64_t> windows = {0})
       : pool(num_blocks),
-        kv(pool, {.windows = windows, .block_size = 4, .max_chunk = config.max_num_batched_tokens, .max_len = 100}),
+        kv(pool,
+           {.windows = windows, .block_size = 4, .max_chunk = config.max_num_batched_tokens, .max_len = 100}),
         scheduler(config, kv, pool) {}
 
   /// A sequence of `len` tokens that no other shares, or those given.
@@ -40,7 +42,8 @@ struct Script {
     return &seq;
   }
 
-  /// Plans and commits a step; each sequence that samples gets a token. "1:0+16 2:0+3s": id, first token, count, samples.
+  /// Plans and commits a step; each sequence that samples gets a token. "1:0+16 2:0+3s": id, first token,
+  /// count, samples.
   template <class... Limits>
   std::string step(Limits... limits) {
     const StepPlan& plan = scheduler.plan(limits...);
@@ -125,7 +128,8 @@ TEST(Scheduler, FcfsIgnoresPriority) {
   EXPECT_EQ(s.step(), "1:0+3s");
 }
 
-// 6 blocks of 4: sequence 1 holds 2 blocks and may grow by one, so 2 (12 tokens, 3 blocks) fits, not 16 tokens.
+// 6 blocks of 4: sequence 1 holds 2 blocks and may grow by one, so 2 (12 tokens, 3 blocks) fits, not 16
+// tokens.
 TEST(Scheduler, AdmissionKeepsRoomToGrow) {
   Script s(6);
   s.add(1, 7);
@@ -265,8 +269,9 @@ TEST(Scheduler, SlidingWindowGivesBackWhatIsOutOfSight) {
   s.step();
   EXPECT_EQ(seq->blocks[0].size(), 4u);
   s.step();  // first token 16 sees from 11 on: block 2 stays
-  EXPECT_EQ(seq->blocks[0], (std::vector<int32_t>{-1, -1, seq->blocks[0][2], seq->blocks[0][3], seq->blocks[0][4],
-                                                  seq->blocks[0][5], seq->blocks[0][6], seq->blocks[0][7]}));
+  EXPECT_EQ(seq->blocks[0],
+            (std::vector<int32_t>{-1, -1, seq->blocks[0][2], seq->blocks[0][3], seq->blocks[0][4],
+                                  seq->blocks[0][5], seq->blocks[0][6], seq->blocks[0][7]}));
   for (int i = 0; i < 40; ++i) s.step();
   EXPECT_LE(100 - s.pool.num_free(), 3);  // 6 tokens touch at most 3 blocks
 }
