@@ -67,8 +67,9 @@ TEST(HostWeight, UnknownQuantisationIsRefused) {
   ModelConfig config;
   config.origin = "config.json";
   config.quantization = std::make_shared<nlohmann::json>(nlohmann::json{{"quant_method", "banana"}});
-  EXPECT_TRUE(contains(error_of([&] { linear_weight(checkpoint, config, "model.layers.0.mlp.up_proj", 256, 128); }),
-                       "'banana' is not supported"));
+  EXPECT_TRUE(
+      contains(error_of([&] { linear_weight(checkpoint, config, "model.layers.0.mlp.up_proj", 256, 128); }),
+               "'banana' is not supported"));
 }
 
 TEST(Dummy, TensorsOnDemand) {
