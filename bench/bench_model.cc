@@ -1,6 +1,6 @@
 // Whole forwards of a model with dummy weights, as fractions of this machine's limits:
 //   bench_model [--model FOLDER_OR_GGUF] [--isa avx2] [--dtype bfloat16|float32] [--workers N] [--seconds 2]
-//               [--case decode1|decode16|prefill512]
+//               [--case load|decode1|decode16|prefill512]
 // Without --model: a Llama of 1.1 G parameters from its config alone. With it the real weights are loaded
 // (and the time that takes is printed); --dummy true keeps only its config.
 #include <chrono>
@@ -147,6 +147,7 @@ int main_checked(int argc, char** argv) {
                               {"weight_bytes", model->info().weight_bytes},
                               {"kernels", model->info().kernels}}
             << std::endl;
+  if (options.only == "load") return 0;
   const Limits limits{read_bandwidth(machine.team).bytes_per_second,
                       peak_flops_of(peak_flops(machine.team), machine.ctx.kernels.isa)};
   std::cout << nlohmann::json{{"bench", "model"},
