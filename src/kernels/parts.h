@@ -19,7 +19,7 @@ struct KernelParts {
 namespace scalar {
 extern const KernelParts parts;
 extern const LinearKernel linear_f32, linear_bf16;
-extern const AttentionKernel attention_f32, attention_bf16;
+extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
 extern const SamplingKernels sampling;
 }  // namespace scalar
@@ -27,7 +27,7 @@ extern const SamplingKernels sampling;
 namespace avx2 {
 extern const KernelParts parts;
 extern const LinearKernel linear_f32, linear_bf16;
-extern const AttentionKernel attention_f32, attention_bf16;
+extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
 extern const SamplingKernels sampling;
 }  // namespace avx2
@@ -35,7 +35,7 @@ extern const SamplingKernels sampling;
 namespace avx512 {
 extern const KernelParts parts;
 extern const LinearKernel linear_f32, linear_bf16;
-extern const AttentionKernel attention_f32, attention_bf16;
+extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
 extern const SamplingKernels sampling;
 }  // namespace avx512

@@ -12,7 +12,7 @@ namespace octavo::kernels {
 
 /// Execution formats of a linear layer's weights.
 enum class WeightFormat : uint8_t { kF32, kBF16, kW8A8, kW4A8, kW4A16, kFP8, kMXFP4, kQ8_0, kQ4_0, kCount };
-/// Storage formats of the KV cache.
+/// Storage formats of the KV cache. FP8 is e4m3 without a scale, saturating at 448; Int8 has a scale for each token of each head.
 enum class KvFormat : uint8_t { kF32, kBF16, kFP8, kInt8, kCount };
 
 inline constexpr int kNumWeightFormats = static_cast<int>(WeightFormat::kCount);

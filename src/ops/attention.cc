@@ -77,6 +77,10 @@ class Plan {
  private:
   int max_rows() const { return tile_tokens_ * heads_per_kv_; }
 
+  int element_bytes() const {
+    return static_cast<int>(kv_.view.head_bytes / (2 * int64_t{kv_.view.block_size} * shape_.head_dim));
+  }
+
   void make_tiles() {
     int count = 0;
     for (int s = 0; s < step_.num_seqs; ++s)
@@ -95,7 +99,7 @@ class Plan {
         tile.key1 = position + tile.tokens;
         tile.parts = 1;
         tile.ns = estimate_ns(tile.tokens * heads_per_kv_, tile.key1 - first, shape_.head_dim,
-                              kv_.format == kernels::KvFormat::kF32 ? 4 : 2);
+                              element_bytes());
         total_ns_ += tile.ns * shape_.kv_heads;
       }
     }

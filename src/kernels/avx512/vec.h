@@ -104,6 +104,14 @@ OCTAVO_INLINE void store_bf16(uint16_t* p, Vec a) {
   const __m512i r = _mm512_mask_blend_epi32(unordered(a, a).v, rounded, quiet);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(r));
 }
+OCTAVO_INLINE Vec load_s8(const int8_t* p) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
+}
+/// As in avx2/vec.h.
+OCTAVO_INLINE Vec load_e4m3(const uint8_t* p) {
+  const __m256i x = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return {_mm512_cvtph_ps(_mm256_and_si256(_mm256_slli_epi16(x, 7), _mm256_set1_epi16(static_cast<short>(0xbf80))))};
+}
 OCTAVO_INLINE void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // Paged attention over Vec. Needs the ISA's vec.h: kLanes in {4, 8, 16}, kScoreRows.
 //
-// Layout of one KV head's block (kPack = elements of K or V that share 32 bits: 1 for float32, 2 for bfloat16):
+// Layout of one KV head's block (kPack: 2 for bfloat16, whose pairs share 32 bits; else 1):
 //   K  [token / 16][dim / kPack][token % 16][kPack]   dims padded to kPack with zeros
 //   V  [token / kPack][dim][kPack]                    dims padded to 16 (never read into a result)
+//   scales (int8 only)  float [2][token]: of K, then of V; value = scale * element
 // So scores vectorise over 16 keys and values over dims, neither needs a horizontal sum, and both unpack a 32-bit lane with
 // a shift or a mask. (Pairs of dims for K and pairs of tokens for V are also what VDPBF16PS and AMX take.)
 //
@@ -33,6 +34,8 @@ constexpr int64_t round_up(int64_t x, int64_t step) { return (x + step - 1) / st
 struct KvF32 {
   using Element = float;
   static constexpr int kPack = 1;
+  static constexpr bool kScaled = false;        ///< a scale for each token's K and V
+  static constexpr float kUnpackedScale = 1.0f;  ///< value = kUnpackedScale * unpack(), a power of two
   static OCTAVO_INLINE Vec unpack(const float* p, int) { return load(p); }
   static float encode(float x) { return x; }
   static float decode(float x) { return x; }
@@ -41,6 +44,8 @@ struct KvF32 {
 struct KvBF16 {
   using Element = uint16_t;
   static constexpr int kPack = 2;
+  static constexpr bool kScaled = false;
+  static constexpr float kUnpackedScale = 1.0f;
   /// Member `member` of each of the kLanes packs at p.
   static OCTAVO_INLINE Vec unpack(const uint16_t* p, int member) {
     const uint32_t* pairs = reinterpret_cast<const uint32_t*>(p);
@@ -54,18 +59,63 @@ struct KvBF16 {
   static float decode(uint16_t x) { return __builtin_bit_cast(float, static_cast<uint32_t>(x) << 16); }
 };
 
+constexpr float kRoundToInteger = 12582912.0f;  // 1.5 * 2^23: added, the low mantissa bits are the nearest integer
+
+/// e4m3 without a scale: round to nearest even, beyond 448 saturated.
+struct KvFP8 {
+  using Element = uint8_t;
+  static constexpr int kPack = 1;
+  static constexpr bool kScaled = false;
+  static constexpr float kUnpackedScale = 256.0f;
+  static OCTAVO_INLINE Vec unpack(const uint8_t* p, int) { return load_e4m3(p); }
+  static uint8_t encode(float x) {
+    const uint32_t b = __builtin_bit_cast(uint32_t, x), sign = b >> 24 & 0x80u, a = b & 0x7fffffffu;
+    const float magnitude = __builtin_bit_cast(float, a);
+    if (a > 0x7f800000u) return static_cast<uint8_t>(sign | 0x7fu);
+    if (magnitude >= 448.0f) return static_cast<uint8_t>(sign | 0x7eu);
+    if (magnitude < 0x1p-6f)  // subnormals: multiples of 2^-9
+      return static_cast<uint8_t>(sign | (__builtin_bit_cast(uint32_t, magnitude * 512.0f + kRoundToInteger) & 0xfu));
+    return static_cast<uint8_t>(sign | (((a + 0x7ffffu + (a >> 20 & 1u)) >> 20) - (120u << 3)));
+  }
+  static float decode(uint8_t x) {
+    const float magnitude = __builtin_bit_cast(float, (x & 0x7fu) << 20) * 0x1p120f;
+    return x & 0x80u ? -magnitude : magnitude;
+  }
+};
+
+/// Symmetric int8 with a float32 scale for each token of each head.
+struct KvInt8 {
+  using Element = int8_t;
+  static constexpr int kPack = 1;
+  static constexpr bool kScaled = true;
+  static constexpr float kUnpackedScale = 1.0f;
+  static OCTAVO_INLINE Vec unpack(const int8_t* p, int) { return load_s8(p); }
+  /// x is within [-127, 127] (or NaN, whose scale is NaN too: the code does not matter).
+  static int8_t encode(float x) { return static_cast<int8_t>(__builtin_bit_cast(uint32_t, x + kRoundToInteger)); }
+  static float decode(int8_t x) { return x; }
+  static float scale_of(const float* x, int n) {
+    float highest = 0;
+    for (int i = 0; i < n; ++i) {
+      const float a = __builtin_fabsf(x[i]);
+      highest = a > highest || a != a ? a : highest;
+      if (a != a) break;
+    }
+    return highest / 127.0f;
+  }
+};
+
 /// Where things are in a head's block.
 template <class Kv>
 struct BlockLayout {
   int k_dims, v_dims;  ///< padded
   int64_t v_offset;    ///< elements before V
-  int64_t elements;
+  int64_t bytes;       ///< before the scales
 
   BlockLayout(int block_size, int head_dim)
       : k_dims(static_cast<int>(round_up(head_dim, Kv::kPack))),
         v_dims(static_cast<int>(round_up(head_dim, 16))),
         v_offset(int64_t{block_size} * k_dims),
-        elements(v_offset + int64_t{block_size} * v_dims) {}
+        bytes((v_offset + int64_t{block_size} * v_dims) * static_cast<int64_t>(sizeof(typename Kv::Element))) {}
   int64_t k_index(int token, int dim) const {
     constexpr int P = Kv::kPack;
     return ((int64_t{token} / kTile * (k_dims / P) + dim / P) * kTile + token % kTile) * P + dim % P;
@@ -78,16 +128,25 @@ struct BlockLayout {
 
 template <class Kv>
 size_t head_bytes(int block_size, int head_dim) {
-  return static_cast<size_t>(round_up(BlockLayout<Kv>(block_size, head_dim).elements * sizeof(typename Kv::Element), 64));
+  const int64_t scales = Kv::kScaled ? 2 * int64_t{block_size} * static_cast<int64_t>(sizeof(float)) : 0;
+  return static_cast<size_t>(round_up(BlockLayout<Kv>(block_size, head_dim).bytes + scales, 64));
 }
 
 template <class Kv>
 void write_token(const float* k, const float* v, std::byte* head_block, int offset, int block_size, int head_dim) {
   const BlockLayout<Kv> layout(block_size, head_dim);
   auto* block = reinterpret_cast<typename Kv::Element*>(head_block);
+  float k_factor = 1.0f, v_factor = 1.0f;
+  if constexpr (Kv::kScaled) {
+    float* scales = reinterpret_cast<float*>(head_block + layout.bytes) + offset;
+    scales[0] = Kv::scale_of(k, head_dim);
+    scales[block_size] = Kv::scale_of(v, head_dim);
+    k_factor = scales[0] > 0 ? 1.0f / scales[0] : 0.0f;
+    v_factor = scales[block_size] > 0 ? 1.0f / scales[block_size] : 0.0f;
+  }
   for (int d = 0; d < head_dim; ++d) {
-    block[layout.k_index(offset, d)] = Kv::encode(k[d]);
-    block[layout.v_index(offset, d)] = Kv::encode(v[d]);
+    block[layout.k_index(offset, d)] = Kv::encode(k[d] * k_factor);
+    block[layout.v_index(offset, d)] = Kv::encode(v[d] * v_factor);
   }
   for (int d = head_dim; d < layout.k_dims; ++d) block[layout.k_index(offset, d)] = Kv::encode(0.0f);
 }
@@ -96,9 +155,15 @@ template <class Kv>
 void read_token(const std::byte* head_block, int offset, int block_size, int head_dim, float* k, float* v) {
   const BlockLayout<Kv> layout(block_size, head_dim);
   const auto* block = reinterpret_cast<const typename Kv::Element*>(head_block);
+  float k_scale = 1.0f, v_scale = 1.0f;
+  if constexpr (Kv::kScaled) {
+    const float* scales = reinterpret_cast<const float*>(head_block + layout.bytes) + offset;
+    k_scale = scales[0];
+    v_scale = scales[block_size];
+  }
   for (int d = 0; d < head_dim; ++d) {
-    k[d] = Kv::decode(block[layout.k_index(offset, d)]);
-    v[d] = Kv::decode(block[layout.v_index(offset, d)]);
+    k[d] = k_scale * Kv::decode(block[layout.k_index(offset, d)]);
+    v[d] = v_scale * Kv::decode(block[layout.v_index(offset, d)]);
   }
 }
 
@@ -109,6 +174,7 @@ void read_token(const std::byte* head_block, int offset, int block_size, int hea
 template <class Kv>
 struct Panel {
   const typename Kv::Element *k[kPanelTiles], *v[kPanelTiles], *next_k[kPanelTiles], *next_v[kPanelTiles];
+  const float *k_scales[kPanelTiles], *v_scales[kPanelTiles];  ///< of a scaled format, [kTile]
   int tile0, tile1, first, last;
 };
 
@@ -295,6 +361,12 @@ struct Seen {
   int lo, hi;
 };
 
+/// Multiplies each tile's scores by its keys' scales.
+OCTAVO_INLINE void scale_tiles(float* scores, const float* const* scales, int begin, int end) {
+  for (int i = begin; i < end; i += kTile)
+    for (int j = 0; j < kTile; j += kLanes) store(scores + i + j, load(scores + i + j) * load(scales[i / kTile] + j));
+}
+
 /// Applies the cap, hides the keys that the row does not see and returns the maximum of [begin, end), multiples of kTile.
 OCTAVO_INLINE float prepare_scores(float* scores, int begin, int end, Seen seen, float softcap) {
   if (softcap != 0) {
@@ -374,11 +446,12 @@ struct Item {
 
   void pack_queries() const {
     const int head_dim = a.kv.head_dim;
+    const float scale = a.scale * Kv::kUnpackedScale;
     for_groups([&](int row0, int count) {
       float* to = q + int64_t{row0} * layout.k_dims;
       for (int r = 0; r < count; ++r) {
         const float* from = a.q + (row0 + r) / a.group * a.ldq + int64_t{(row0 + r) % a.group} * head_dim;
-        for (int d = 0; d < head_dim; ++d) to[d * count + r] = from[d] * a.scale;
+        for (int d = 0; d < head_dim; ++d) to[d * count + r] = from[d] * scale;
         for (int d = head_dim; d < layout.k_dims; ++d) to[d * count + r] = 0;
       }
     });
@@ -398,19 +471,30 @@ struct Item {
     int64_t at = begin + panel.tile0 * kTile;
     for (int tile = panel.tile0; tile < panel.tile1; ++tile, at += kTile) {
       find_tile(at, panel.k[tile], panel.v[tile]);
+      if constexpr (Kv::kScaled) find_scales(at, panel.k_scales[tile], panel.v_scales[tile]);
       const bool more = at + kPanel < least(a.key1, end_key(a.tokens - 1));
       find_tile(more ? at + kPanel : at, panel.next_k[tile], panel.next_v[tile]);
     }
     return true;
   }
 
-  void find_tile(int64_t key, const typename Kv::Element*& k, const typename Kv::Element*& v) const {
+  const std::byte* find_block(int64_t key, int& offset) const {
     const auto position = static_cast<uint32_t>(key), block_size = static_cast<uint32_t>(a.kv.block_size);
-    const uint32_t block = position / block_size, offset = position % block_size;
-    const int64_t head = int64_t{a.block_table[block]} * a.kv.kv_heads + a.kv_head;
-    const auto* base = reinterpret_cast<const typename Kv::Element*>(a.kv.base + head * a.kv.head_bytes);
-    k = base + int64_t{offset} * layout.k_dims;
-    v = base + layout.v_offset + int64_t{offset} * layout.v_dims;
+    offset = static_cast<int>(position % block_size);
+    return a.kv.base + (int64_t{a.block_table[position / block_size]} * a.kv.kv_heads + a.kv_head) * a.kv.head_bytes;
+  }
+
+  void find_tile(int64_t key, const typename Kv::Element*& k, const typename Kv::Element*& v) const {
+    int offset;
+    const auto* block = reinterpret_cast<const typename Kv::Element*>(find_block(key, offset));
+    k = block + int64_t{offset} * layout.k_dims;
+    v = block + layout.v_offset + int64_t{offset} * layout.v_dims;
+  }
+
+  void find_scales(int64_t key, const float*& k, const float*& v) const {
+    int offset;
+    k = reinterpret_cast<const float*>(find_block(key, offset) + layout.bytes) + offset;
+    v = k + a.kv.block_size;
   }
 
   Seen seen_by(int row, int64_t begin, const Panel<Kv>& panel) const {
@@ -424,6 +508,7 @@ struct Item {
   void soften(const Panel<Kv>& panel, int64_t at) const {
     const int begin = panel.tile0 * kTile, end = panel.tile1 * kTile;
     for (int r = 0; r < rows; ++r) {
+      if constexpr (Kv::kScaled) scale_tiles(scores + int64_t{r} * kPanel, panel.k_scales, begin, end);
       const float highest = prepare_scores(scores + int64_t{r} * kPanel, begin, end, seen_by(r, at, panel), a.softcap);
       const float old = state[r].max;
       state[r].max = most(old, highest);
@@ -433,6 +518,8 @@ struct Item {
     for (int r = 0; r < rows; ++r) {
       const float base = most(state[r].max, kLowestMax);
       state[r].sum = state[r].sum * alpha[r] + scores_to_weights(scores + int64_t{r} * kPanel, begin, end, base);
+      // What lies in the scales of slots that no row sees times 0 is not read by value_tile().
+      if constexpr (Kv::kScaled) scale_tiles(scores + int64_t{r} * kPanel, panel.v_scales, begin, end);
     }
   }
 
@@ -453,6 +540,9 @@ struct Item {
                         acc + int64_t{row} * layout.v_dims);
       });
     }
+    if constexpr (Kv::kUnpackedScale != 1.0f)
+      for (int64_t i = 0; i < int64_t{rows} * layout.v_dims; i += kLanes)
+        store(acc + i, load(acc + i) * set1(Kv::kUnpackedScale));
   }
 
   void run() {

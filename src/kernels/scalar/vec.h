@@ -110,6 +110,16 @@ OCTAVO_INLINE void store_bf16(uint16_t* p, Vec a) {
   UInt4 r = (UInt4)(a.v != a.v ? (Int4)nan : (Int4)rounded);
   for (int i = 0; i < 4; ++i) p[i] = static_cast<uint16_t>(r[i]);
 }
+/// Signed bytes to float.
+OCTAVO_INLINE Vec load_s8(const int8_t* p) {
+  return {Float4{static_cast<float>(p[0]), static_cast<float>(p[1]), static_cast<float>(p[2]), static_cast<float>(p[3])}};
+}
+/// FP8 e4m3 to float, times 2^-8 (what is left of the way over float16). The NaN code 0x7f counts as 480 * 2^-8.
+OCTAVO_INLINE Vec load_e4m3(const uint8_t* p) {
+  const UInt4 x = {p[0], p[1], p[2], p[3]};
+  const Float4 magnitude = (Float4)((x & 0x7fu) << 20) * 0x1p112f;  // the exponent's bias is 120 more; subnormals too
+  return {(Float4)((UInt4)magnitude | ((x & 0x80u) << 24))};
+}
 OCTAVO_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 }  // namespace
