@@ -80,7 +80,7 @@ void run(const Options& o) {
   const Bandwidth bandwidth = read_bandwidth(team);
   // F32 FMA peak of the level (both levels of AVX-512 run F32 at the same rate).
   const std::string fma = std::strncmp(table.isa, "avx512", 6) == 0 ? "avx512" : "avx2";
-  double peak = peak_flops_of(peak_flops(team, 20), fma);
+  double peak = peak_flops_of(peak_flops(team), fma);
 
   Model model;
   const int64_t shapes[][2] = {
@@ -129,7 +129,7 @@ void run(const Options& o) {
   }
   nlohmann::ordered_json limits{
       {"bench", "limits"}, {"GB/s", bandwidth.bytes_per_second / 1e9}, {"streams", bandwidth.streams}};
-  for (const Flops& p : peak_flops(team, 20)) limits[p.isa + " GFLOP/s"] = p.flops_per_second / 1e9;
+  for (const Flops& p : peak_flops(team)) limits[p.isa + " GFLOP/s"] = p.flops_per_second / 1e9;
   std::cout << limits << std::endl;
 }
 

@@ -35,14 +35,14 @@ struct Bandwidth {
   int streams;  ///< a thread, of the best
 };
 /// Reads `bytes` (far above the last-level cache) with all workers, best over 1..8 streams a thread.
-Bandwidth read_bandwidth(Team& team, size_t bytes = size_t{1} << 30, int repeats = 4);
+Bandwidth read_bandwidth(Team& team, size_t bytes = size_t{1} << 28, int repeats = 20);
 
 struct Flops {
   std::string isa;
   double flops_per_second;  ///< a multiply-add counts two; all workers together
 };
 /// Peak of register-only multiply-add loops: F32 FMA per ISA, and BF16 dot products where the CPU has them.
-std::vector<Flops> peak_flops(Team& team, int repeats = 5);
+std::vector<Flops> peak_flops(Team& team, int repeats = 200);
 /// The entry for `isa`.
 double peak_flops_of(const std::vector<Flops>& peaks, const std::string& isa);
 
