@@ -95,6 +95,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
     std::string pattern = token.content;
     if (normalizer) normalizer->apply(pattern);
     normalized_.add(pattern, token);
+    if (pattern != token.content) spellings_[token.id] = pattern;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -56,12 +57,19 @@ class AddedTokens {
   const AddedTokenFinder& normalized() const { return normalized_; }
   bool is_special(int32_t id) const { return special_.contains(id); }
   const std::vector<AddedToken>& tokens() const { return tokens_; }
+  /// How decode spells the token, empty if as in the vocabulary: the reference shows normalized tokens
+  /// normalized.
+  std::string_view spelling(int32_t id) const {
+    const auto found = spellings_.find(id);
+    return found == spellings_.end() ? std::string_view() : found->second;
+  }
 
  private:
   std::vector<AddedToken> tokens_;
   AddedTokenFinder raw_;
   AddedTokenFinder normalized_;
   std::unordered_set<int32_t> special_;
+  std::unordered_map<int32_t, std::string> spellings_;
 };
 
 }  // namespace octavo::tok

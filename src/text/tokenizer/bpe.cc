@@ -31,8 +31,6 @@ Bpe::Bpe(BpeOptions options) : options_(std::move(options)) {
     }
   } else {
     byte_ids_ = byte_token_ids(vocab);
-    const auto has_byte = [](int32_t id) { return id >= 0; };
-    if (!std::all_of(byte_ids_.begin(), byte_ids_.end(), has_byte)) byte_ids_.fill(-1);
     find_cuts();
   }
   for (int c = 0; c < 128; ++c) ascii_ids_[c] = vocab.find(std::string(1, static_cast<char>(c)));
@@ -141,8 +139,7 @@ void Bpe::append_char_symbols(std::string_view word, std::vector<int32_t>& symbo
     if (id >= 0) {
       flush_unk();
       symbols.push_back(id);
-    } else if (options_.byte_fallback && byte_ids_[0] >= 0) {
-      for (const char b : c) symbols.push_back(byte_ids_[static_cast<uint8_t>(b)]);
+    } else if (options_.byte_fallback && append_byte_tokens(c, byte_ids_, symbols)) {
     } else if (options_.unk_id >= 0) {
       if (!options_.fuse_unk) flush_unk();
       unk_pending = true;

@@ -65,36 +65,42 @@ void merge_short(const MergeTable& merges, std::vector<int32_t>& symbols) {
   symbols.resize(n);
 }
 
-// A heap of candidate pairs over a linked list of symbols: O(n log n). A candidate is stale, and skipped,
-// when one of its symbols is gone or has become another.
+// Candidate pairs by (rank, place) over a linked list of symbols: O(n log n). The pairs of the start are
+// sorted once and read in order, only those that merges create go through a heap: a third of the time of one
+// heap for all (1 MB of random letters, Llama 3: 0.20 s instead of 0.61 s). A candidate is stale, and
+// skipped, when one of its symbols is gone or has become another.
 class LongMerger {
  public:
-  LongMerger(const MergeTable& merges, std::vector<int32_t>& symbols)
+  LongMerger(const MergeTable& merges, const std::vector<int32_t>& symbols)
       : merges_(merges), nodes_(symbols.size()) {
     const auto n = static_cast<int32_t>(symbols.size());
-    std::vector<Candidate> candidates;
-    candidates.reserve(symbols.size());
+    first_.reserve(symbols.size());
     for (int32_t i = 0; i < n; ++i) {
       nodes_[i] = {symbols[i], i - 1, i + 1 < n ? i + 1 : -1};
-      if (i + 1 < n) add_candidate(i, symbols[i], symbols[i + 1], candidates);
+      if (i + 1 == n) break;
+      const uint32_t rank = merges_.find(symbols[i], symbols[i + 1]).rank;
+      if (rank != UINT32_MAX) first_.push_back(candidate(rank, i));
     }
-    heap_ = Heap(std::greater<>(), std::move(candidates));
+    std::sort(first_.begin(), first_.end());
   }
 
   void run(std::vector<int32_t>& symbols) {
-    std::vector<Candidate> fresh;
-    while (!heap_.empty()) {
-      const Candidate top = heap_.top();
-      heap_.pop();
-      Node& node = nodes_[top.at];
+    for (size_t next_first = 0; next_first < first_.size() || !heap_.empty();) {
+      uint64_t top;
+      if (heap_.empty() || (next_first < first_.size() && first_[next_first] < heap_.top())) {
+        top = first_[next_first++];
+      } else {
+        top = heap_.top();
+        heap_.pop();
+      }
+      const auto at = static_cast<int32_t>(top & UINT32_MAX);
+      Node& node = nodes_[at];
       if (node.id < 0 || node.next < 0) continue;
       const MergeTable::Merge merge = merges_.find(node.id, nodes_[node.next].id);
-      if (merge.rank != top.rank) continue;
-      join(node, merge.id);
-      if (node.next >= 0) add_candidate(top.at, node.id, nodes_[node.next].id, fresh);
-      if (node.previous >= 0) add_candidate(node.previous, nodes_[node.previous].id, node.id, fresh);
-      for (const Candidate& candidate : fresh) heap_.push(candidate);
-      fresh.clear();
+      if (merge.rank != top >> 32) continue;
+      join(at, merge.id);
+      if (node.next >= 0) add_candidate(at);
+      if (node.previous >= 0) add_candidate(node.previous);
     }
     size_t n = 0;
     for (int32_t i = 0; i >= 0; i = nodes_[i].next) symbols[n++] = nodes_[i].id;
@@ -106,29 +112,30 @@ class LongMerger {
     int32_t id;              // -1: merged into the one before it
     int32_t previous, next;  // -1: none
   };
-  struct Candidate {
-    uint32_t rank;
-    int32_t at;  // the left one of the pair
-    auto operator<=>(const Candidate&) const = default;
-  };
-  using Heap = std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>>;
 
-  void add_candidate(int32_t at, int32_t left, int32_t right, std::vector<Candidate>& out) const {
-    const uint32_t rank = merges_.find(left, right).rank;
-    if (rank != UINT32_MAX) out.push_back({rank, at});
+  // In the order in which merges are done: rank, then the left symbol's place.
+  static uint64_t candidate(uint32_t rank, int32_t at) {
+    return uint64_t{rank} << 32 | static_cast<uint32_t>(at);
   }
 
-  void join(Node& node, int32_t id) {
+  void add_candidate(int32_t at) {
+    const uint32_t rank = merges_.find(nodes_[at].id, nodes_[nodes_[at].next].id).rank;
+    if (rank != UINT32_MAX) heap_.push(candidate(rank, at));
+  }
+
+  void join(int32_t at, int32_t id) {
+    Node& node = nodes_[at];
     Node& gone = nodes_[node.next];
     node.id = id;
     node.next = gone.next;
-    if (gone.next >= 0) nodes_[gone.next].previous = static_cast<int32_t>(&node - nodes_.data());
+    if (gone.next >= 0) nodes_[gone.next].previous = at;
     gone.id = -1;
   }
 
   const MergeTable& merges_;
   std::vector<Node> nodes_;
-  Heap heap_;
+  std::vector<uint64_t> first_;
+  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> heap_;
 };
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "text/tokenizer/model.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "text/tokenizer/bpe.h"
 #include "text/tokenizer/json_view.h"
 
@@ -59,6 +62,14 @@ std::array<int32_t, 256> byte_token_ids(const Vocab& vocab) {
     ids[b] = vocab.find(std::string_view(token, sizeof(token)));
   }
   return ids;
+}
+
+bool append_byte_tokens(std::string_view text, const std::array<int32_t, 256>& byte_ids,
+                        std::vector<int32_t>& out) {
+  const auto id_of = [&](char byte) { return byte_ids[static_cast<uint8_t>(byte)]; };
+  if (!std::all_of(text.begin(), text.end(), [&](char byte) { return id_of(byte) >= 0; })) return false;
+  std::transform(text.begin(), text.end(), std::back_inserter(out), id_of);
+  return true;
 }
 
 }  // namespace octavo::tok

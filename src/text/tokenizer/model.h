@@ -39,5 +39,8 @@ Vocab read_vocab(const JsonView& json);
 
 /// The ids of "<0x00>" ... "<0xFF>", -1 where one is missing.
 std::array<int32_t, 256> byte_token_ids(const Vocab& vocab);
+/// Appends the ids of all bytes, or nothing (false) if one is missing.
+bool append_byte_tokens(std::string_view text, const std::array<int32_t, 256>& byte_ids,
+                        std::vector<int32_t>& out);
 
 }  // namespace octavo::tok

@@ -12,7 +12,8 @@
 namespace octavo::tok {
 namespace {
 
-constexpr std::string_view kWordOrSigns = "\\w+|[^\\w\\s]+";  // of the Whitespace pre-tokenizer
+constexpr std::string_view kWordOrSigns =
+    "[\\w\\p{Join_Control}]+|[^\\w\\p{Join_Control}\\s]+";  // Rust's \w+|[^\w\s]+
 
 // What becomes of the matches of a split and of what lies between them.
 enum class Behavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };

@@ -14,25 +14,24 @@ namespace {
 constexpr size_t kJitStackBytes = size_t{8}
                                   << 20;  // grown on demand; the default of 32 kB fails on long runs
 
-// What an escape means in Oniguruma, spelled so that it also works inside a class.
-std::string_view escape_for(char c, bool in_class) {
+// What an escape means in Oniguruma, as the content of a class; \W and \H are the complements of \w and \h.
+std::string_view class_content(char c) {
   switch (c) {
     case 's':
       return "\\p{White_Space}";
     case 'S':
       return "\\P{White_Space}";
     case 'w':
-      return in_class ? "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}" : "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]";
     case 'W':
-      return in_class ? "" : "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]";
+      return "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
     case 'h':
-      return in_class ? "0-9a-fA-F" : "[0-9a-fA-F]";
     case 'H':
-      return in_class ? "" : "[^0-9a-fA-F]";
+      return "0-9a-fA-F";
     default:
       return "";
   }
 }
+bool is_complement(char c) { return c == 'W' || c == 'H'; }
 
 // Copies the pattern atom by atom; knows where the last atom began, so that a repeated repetition can be
 // wrapped.
@@ -45,7 +44,7 @@ class Translator {
       const char c = in_[i_];
       if (c == '\\') {
         begin_atom();
-        escape(false);
+        escape();
       } else if (c == '[') {
         begin_atom();
         char_class();
@@ -74,14 +73,19 @@ class Translator {
  private:
   void begin_atom() { atom_ = out_.size(); }
 
-  void escape(bool in_class) {
+  // The escape at i_, outside a class.
+  void escape() {
     const char c = i_ + 1 < in_.size() ? in_[i_ + 1] : '\0';
-    const std::string_view other = escape_for(c, in_class);
-    if (!other.empty()) {
-      out_ += other;
+    if (const std::string_view content = class_content(c); !content.empty()) {
+      out_ += str(is_complement(c) ? "[^" : "[", content, "]");
       i_ += 2;
-      return;
+    } else {
+      copy_escape();
     }
+  }
+
+  void copy_escape() {
+    const char c = i_ + 1 < in_.size() ? in_[i_ + 1] : '\0';
     out_ += in_.substr(i_, 2);
     i_ = std::min(i_ + 2, in_.size());
     // \p{..}, \x{..}: their braces are no interval.
@@ -92,20 +96,40 @@ class Translator {
     }
   }
 
+  // A class may hold a complement, which PCRE2 cannot spell inside it: [X\W] becomes (?:[X]|[^\w]) and [^X\W]
+  // (?:(?=[\w])[^X]).
   void char_class() {
-    int depth = 0;
-    do {
-      if (in_[i_] == '\\') {
-        escape(true);
-        continue;
+    const size_t begin = out_.size();
+    out_ += in_[i_++];
+    const bool negated = i_ < in_.size() && in_[i_] == '^';
+    if (negated) out_ += in_[i_++];
+    if (i_ < in_.size() && in_[i_] == ']') out_ += in_[i_++];  // a literal bracket
+    std::string complements;
+    while (i_ < in_.size() && in_[i_] != ']') {
+      const char next = i_ + 1 < in_.size() ? in_[i_ + 1] : '\0';
+      if (in_[i_] == '[' && next == ':') {
+        const size_t end = std::min(in_.find(":]", i_), in_.size() - 2);
+        out_ += in_.substr(i_, end + 2 - i_);
+        i_ = end + 2;
+      } else if (in_[i_] != '\\') {
+        out_ += in_[i_++];
+      } else if (is_complement(next)) {
+        complements += str(negated ? "(?=[" : "|[^", class_content(next), negated ? "])" : "]");
+        i_ += 2;
+      } else if (const std::string_view content = class_content(next); !content.empty()) {
+        out_ += content;
+        i_ += 2;
+      } else {
+        copy_escape();
       }
-      if (in_[i_] == '[' && (depth == 0 || (i_ + 1 < in_.size() && in_[i_ + 1] == ':'))) ++depth;
-      if (in_[i_] == ']') --depth;
-      out_ += in_[i_++];
-      const bool literal_bracket =
-          depth == 1 && i_ < in_.size() && in_[i_] == ']' && (out_.ends_with("[") || out_.ends_with("[^"));
-      if (literal_bracket) out_ += in_[i_++];
-    } while (i_ < in_.size() && depth > 0);
+    }
+    if (i_ < in_.size()) out_ += in_[i_++];
+    if (complements.empty()) return;
+    const std::string rest = out_.substr(begin);
+    const bool is_empty = rest == "[]" || rest == "[^]";
+    out_.resize(begin);
+    out_ += negated ? str("(?:", complements, is_empty ? "(?s:.)" : rest, ")")
+                    : str("(?:", is_empty ? "(?!)" : rest, complements, ")");
   }
 
   void interval() {

@@ -69,6 +69,7 @@ Tokenizer::Impl::Impl(tok::Parts p, const std::string& origin)
 }
 
 std::string_view Tokenizer::Impl::token(int32_t id) const {
+  if (const std::string_view spelling = added.spelling(id); !spelling.empty()) return spelling;
   const std::string_view own = added_vocab.at(id);
   return own.empty() ? parts.model->vocab().at(id) : own;
 }

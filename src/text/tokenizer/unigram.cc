@@ -35,8 +35,7 @@ class Unigram : public Model {
     }
     unk_score_ = least - kUnkPenalty;
     byte_ids_ = byte_token_ids(vocab_);
-    byte_fallback_ = json.boolean_or("byte_fallback", false) &&
-                     std::all_of(byte_ids_.begin(), byte_ids_.end(), [](int32_t id) { return id >= 0; });
+    byte_fallback_ = json.boolean_or("byte_fallback", false);
     const int64_t unk = json.integer_or("unk_id", -1);
     if (unk < -1 || unk >= static_cast<int64_t>(scores_.size()))
       throw Error(json.where(), ".unk_id: no such token");
@@ -106,9 +105,7 @@ class Unigram : public Model {
       const std::string_view text = slice(word, token.span);
       if (const int32_t id = vocab_.find(text); id >= 0) {
         out.push_back(id);
-      } else if (byte_fallback_) {
-        for (const char b : text) out.push_back(byte_ids_[static_cast<uint8_t>(b)]);
-      } else if (unk_id_ >= 0) {
+      } else if (!(byte_fallback_ && append_byte_tokens(text, byte_ids_, out)) && unk_id_ >= 0) {
         out.push_back(unk_id_);
       }
     }
