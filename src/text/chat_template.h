@@ -23,8 +23,8 @@ enum class ContentFormat { kString, kOpenAi };
 
 struct RenderOptions {
   bool add_generation_prompt = true;
-  bool continue_final_message = false;  // the prompt ends right after the last message's text
-  std::optional<int64_t> now_unix;      // for strftime_now, seconds since 1970; the clock if absent
+  bool continue_final_message = false;   // the prompt ends right after the last message's text
+  std::optional<int64_t> now_unix = {};  // for strftime_now, seconds since 1970; the clock if absent
 };
 
 class ChatTemplate {
@@ -62,9 +62,9 @@ nlohmann::ordered_json normalise_content(nlohmann::ordered_json messages, Conten
 
 /// What a checkpoint's files say about chat. All arguments are contents of files, empty where there is none.
 struct ChatTemplateFiles {
-  std::string_view jinja;               // chat_template.jinja
-  std::string_view tokenizer_config;    // tokenizer_config.json
-  std::string_view special_tokens_map;  // special_tokens_map.json
+  std::string_view jinja = {};               // chat_template.jinja
+  std::string_view tokenizer_config = {};    // tokenizer_config.json
+  std::string_view special_tokens_map = {};  // special_tokens_map.json
 };
 
 /// Null if the checkpoint has no chat template. Of several named ones "tool_use" is taken if `with_tools`,

@@ -76,7 +76,7 @@ struct Expr {
 
 enum class StmtKind : uint8_t {
   kData,      // text
-  kOutput,    // exprs: one
+  kOutput,    // exprs: one; print may have more
   kIf,        // exprs[i] guards bodies[i]; one more body is the else branch
   kFor,       // exprs: target, iterable, filter (null if none); bodies: loop, else; recursive
   kSet,       // exprs: target, value

@@ -26,9 +26,11 @@ void bind(Runtime& rt, const Builtin& builtin, Args& args) {
     rest.remove_prefix(std::min(rest.size(), param.size() + 1));
     const bool optional = param.back() == '=';
     if (optional) param.remove_suffix(1);
+    const bool by_place = param[0] == '/';
+    if (by_place) param.remove_prefix(1);
     const auto named =
         std::find_if(args.named.begin(), args.named.end(), [&](const auto& n) { return n.first == param; });
-    const bool has_name = named != args.named.end();
+    const bool has_name = !by_place && named != args.named.end();
     if (has_name && i < given) rt.fail(who + ": argument '" + std::string(param) + "' is given twice");
     if (!optional && !has_name && i >= given)
       rt.fail(who + ": argument '" + std::string(param) + "' is missing");

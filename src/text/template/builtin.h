@@ -66,7 +66,9 @@ class Args {
 
 struct Builtin {
   std::string_view name;
-  std::string_view params;  // names, '=' after optional ones: "old new count="; "*" takes all as it comes
+  // Names, '=' after optional ones, '/' before those that take no keyword: "/old /new count="; "*" takes all
+  // as it comes.
+  std::string_view params;
   Value (*run)(Runtime&, const Value& subject, Args& args);
 };
 

@@ -119,7 +119,8 @@ Value sort_key(Runtime& rt, const Value& item, const Value* attribute, bool case
     return folded(rt, get_path(rt, item, *attribute), case_sensitive);
   const std::string comma = ",";
   std::vector<Value> keys;
-  for (const Value& path : split(rt, attribute->text(), &comma, -1, false).seq().items)
+  const Value paths = split(rt, attribute->text(), &comma, -1, false);
+  for (const Value& path : paths.seq().items)
     keys.push_back(folded(rt, get_path(rt, item, path), case_sensitive));
   return rt.list(std::move(keys));
 }

@@ -176,9 +176,9 @@ class Printf {
     while (!in_.done()) {
       rt_.budget.check_text(out_.size());
       const char c = in_.take();
-      if (c != '%')
+      if (c != '%' || in_.skip('%'))
         out_ += c;
-      else if (!in_.skip('%'))
+      else
         conversion();
     }
     const bool all = args_.is_dict() || mapped_ || next_ == count() ||

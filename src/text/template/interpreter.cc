@@ -91,7 +91,7 @@ Interpreter::Flow Interpreter::run_stmt(const Stmt& s, Output& out) {
       out.append(s.text);
       break;
     case StmtKind::kOutput:
-      out.append(eval(*s.exprs[0]));
+      for (const auto& e : s.exprs) out.append(eval(*e));
       break;
     case StmtKind::kIf:
       return run_if(s, out);
@@ -163,14 +163,18 @@ void Interpreter::run_for(const Stmt& s, const Value& iterable, int64_t depth0, 
   } const unlink{*loop};
   const Value self = Value::object(Kind::kLoop, loop);
 
+  bool finished = false;
   for (const Value& item : *loop->items) {
     const ScopeGuard scope(*this);
     set_variable(kLoopName, self);
     assign(*s.exprs[0], item);
-    if (run_body(s.bodies[0], out) == Flow::kBreak) break;
+    const Flow flow = run_body(s.bodies[0], out);
+    if (flow == Flow::kBreak) break;
+    finished |= flow == Flow::kNext;
     ++loop->index0;
   }
-  if (!loop->items->empty() || s.bodies[1].empty()) return;
+  // jinja2's else: no iteration came to its end (not only: there was none).
+  if (finished || s.bodies[1].empty()) return;
   const ScopeGuard scope(*this);
   run_body(s.bodies[1], out);
 }

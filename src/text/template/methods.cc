@@ -199,9 +199,9 @@ Value list_count(Runtime& rt, const Value& self, Args& a) {
 }
 
 constexpr Builtin kStrMethods[] = {
-    {"strip", "chars=", str_strip},
-    {"lstrip", "chars=", str_lstrip},
-    {"rstrip", "chars=", str_rstrip},
+    {"strip", "/chars=", str_strip},
+    {"lstrip", "/chars=", str_lstrip},
+    {"rstrip", "/chars=", str_rstrip},
     {"upper", "", str_convert<to_upper>},
     {"lower", "", str_convert<to_lower>},
     {"casefold", "", str_convert<to_lower>},
@@ -211,24 +211,24 @@ constexpr Builtin kStrMethods[] = {
     {"split", "sep= maxsplit=", str_split},
     {"rsplit", "sep= maxsplit=", str_rsplit},
     {"splitlines", "keepends=", str_splitlines},
-    {"startswith", "prefix start= end=", str_startswith},
-    {"endswith", "suffix start= end=", str_endswith},
-    {"find", "sub start= end=", str_find},
-    {"rfind", "sub start= end=", str_rfind},
-    {"index", "sub start= end=", str_index},
-    {"rindex", "sub start= end=", str_rindex},
-    {"count", "sub start= end=", str_count},
-    {"replace", "old new count=", str_replace},
-    {"join", "iterable", str_join},
+    {"startswith", "/prefix /start= /end=", str_startswith},
+    {"endswith", "/suffix /start= /end=", str_endswith},
+    {"find", "/sub /start= /end=", str_find},
+    {"rfind", "/sub /start= /end=", str_rfind},
+    {"index", "/sub /start= /end=", str_index},
+    {"rindex", "/sub /start= /end=", str_rindex},
+    {"count", "/sub /start= /end=", str_count},
+    {"replace", "/old /new /count=", str_replace},
+    {"join", "/iterable", str_join},
     {"format", "*", str_format},
-    {"removeprefix", "prefix", str_removeprefix},
-    {"removesuffix", "suffix", str_removesuffix},
-    {"partition", "sep", str_partition},
-    {"rpartition", "sep", str_rpartition},
-    {"center", "width fillchar=", str_center},
-    {"ljust", "width fillchar=", str_ljust},
-    {"rjust", "width fillchar=", str_rjust},
-    {"zfill", "width", str_zfill},
+    {"removeprefix", "/prefix", str_removeprefix},
+    {"removesuffix", "/suffix", str_removesuffix},
+    {"partition", "/sep", str_partition},
+    {"rpartition", "/sep", str_rpartition},
+    {"center", "/width /fillchar=", str_center},
+    {"ljust", "/width /fillchar=", str_ljust},
+    {"rjust", "/width /fillchar=", str_rjust},
+    {"zfill", "/width", str_zfill},
     {"isalpha", "", str_is<is_alpha>},
     {"isdigit", "", str_is<is_digit>},
     {"isnumeric", "", str_is<is_numeric>},
@@ -239,12 +239,12 @@ constexpr Builtin kStrMethods[] = {
     {"isupper", "", str_is<is_upper>},
 };
 constexpr Builtin kDictMethods[] = {
-    {"items", "", dict_items},         {"keys", "", dict_keys}, {"values", "", dict_values},
-    {"get", "key default=", dict_get}, {"copy", "", copy},
+    {"items", "", dict_items},           {"keys", "", dict_keys}, {"values", "", dict_values},
+    {"get", "/key /default=", dict_get}, {"copy", "", copy},
 };
 constexpr Builtin kListMethods[] = {
-    {"index", "value start= stop=", list_index},
-    {"count", "value", list_count},
+    {"index", "/value /start= /stop=", list_index},
+    {"count", "/value", list_count},
     {"copy", "", copy},
 };
 
@@ -268,9 +268,9 @@ const Builtin* find_method(const Value& object, std::string_view name) {
 }
 
 bool is_mutating_method(const Value& object, std::string_view name) {
-  static constexpr std::string_view kList[] = {"append", "clear",  "extend",  "insert",
+  static constexpr std::string_view kList[] = {"append", "/clear", "extend",  "insert",
                                                "pop",    "remove", "reverse", "sort"};
-  static constexpr std::string_view kDict[] = {"clear", "pop", "popitem", "setdefault", "update"};
+  static constexpr std::string_view kDict[] = {"clear", "/pop", "popitem", "setdefault", "update"};
   if (object.is_seq(SeqType::kList))
     return std::find(std::begin(kList), std::end(kList), name) != std::end(kList);
   return object.is_dict() && std::find(std::begin(kDict), std::end(kDict), name) != std::end(kDict);

@@ -105,8 +105,18 @@ Value repeat(Runtime& rt, const Value& v, int64_t times) {
 }
 
 /// A str that is marked safe escapes what it is joined with.
-std::string joined_part(const Value& v, bool markup) {
-  return markup && !v.str().markup ? escape_html(v.text()) : v.text();
+Value joined(Runtime& rt, const Value& a, const Value& b) {
+  rt.budget.check_text(a.text().size() + b.text().size());
+  const bool markup = a.str().markup || b.str().markup;
+  std::string out;
+  out.reserve(a.text().size() + b.text().size());
+  for (const Value* v : {&a, &b}) {
+    if (markup && !v->str().markup)
+      out += escape_html(v->text());
+    else
+      out += v->text();
+  }
+  return rt.str(std::move(out), markup);
 }
 
 bool is_repeatable(const Value& v) { return v.is_str() || (v.is_seq() && v.seq().type <= SeqType::kGroup); }
@@ -121,11 +131,7 @@ bool same_class(const Value& a, const Value& b) {
 Value binary(Runtime& rt, Op op, const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) return integer_binary(rt, op, a.integer(), b.integer());
   if (a.is_numeric() && b.is_numeric()) return float_binary(rt, op, a.number(), b.number());
-  if (op == Op::kAdd && a.is_str() && b.is_str()) {
-    const bool markup = a.str().markup || b.str().markup;
-    rt.budget.check_text(a.text().size() + b.text().size());
-    return rt.str(joined_part(a, markup) + joined_part(b, markup), markup);
-  }
+  if (op == Op::kAdd && a.is_str() && b.is_str()) return joined(rt, a, b);
   if (op == Op::kAdd && same_class(a, b)) {
     std::vector<Value> items;
     items.reserve(a.seq().items.size() + b.seq().items.size());
@@ -208,7 +214,7 @@ Value method_of(Runtime& rt, const Value& object, const Value& name) {
   if (const Builtin* method = find_method(object, name.text()))
     return Value::object(Kind::kMethod, std::make_shared<BoundMethod>(BoundMethod{object, method}));
   if (is_mutating_method(object, name.text()))
-    rt.fail("access to attribute '" + name.text() + "' of '" + type_name(object) + "' is unsafe");
+    return rt.undefined("access to attribute '" + name.text() + "' of '" + type_name(object) + "' is unsafe");
   if (object.is_seq(SeqType::kGroup) && (name.text() == "grouper" || name.text() == "list"))
     return object.seq().items[name.text() == "grouper" ? 0 : 1];
   return Value();
@@ -311,6 +317,7 @@ Value slice_str(Runtime& rt, const Str& s, const Slice& slice) {
 
 Value get_slice(Runtime& rt, const Value& object, const Value& start, const Value& stop, const Value& step) {
   need_defined(rt.budget, object);
+  if (object.is_dict()) rt.fail("unhashable type: 'slice'");
   const bool ok = object.is_str() || (object.is_seq() && object.seq().type <= SeqType::kRange);
   if (!ok) return rt.undefined("'" + type_name(object) + " object' cannot be sliced");
   const Slice slice = resolve_slice(rt, length(rt, object), start, stop, step);

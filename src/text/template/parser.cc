@@ -140,7 +140,8 @@ std::unique_ptr<Stmt> Parser::statement() {
   if (row->parse) {
     (this->*row->parse)(*s);
   } else if (row->kind == StmtKind::kOutput) {
-    s->exprs.push_back(tuple(Tuple::kPlain));
+    do s->exprs.push_back(expression());
+    while (skip_op(","));
   } else if (row->name == "block") {
     s->text = expect_name();
     skip_name("scoped");

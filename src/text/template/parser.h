@@ -1,6 +1,7 @@
 // Grammar of jinja2 with the extensions of transformers: loop controls and generation blocks.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,7 +15,7 @@ namespace octavo::jinja {
 /// Throws TemplateError on anything that is not in the language, unknown filters and tests included.
 Ast parse(std::string_view source, const TemplateLimits& limits);
 
-/// The parser's state; statements in parser.cc, expressions in parser_expr.cc.
+/// The parser's state; statements in parser.cc, expressions in parser_expr.cc and parser_postfix.cc.
 class Parser {
  public:
   Parser(std::vector<Token> tokens, const TemplateLimits& limits);

@@ -181,7 +181,7 @@ class JsonWriter {
         i != std::string_view::npos) {
       out += '\\';
       out += kTo[i];
-    } else if (c < 0x20 || (style_.ascii && c >= 0x7F && c < 0x10000 && c != 0x7F)) {
+    } else if (c < 0x20 || (style_.ascii && c >= 0x7F && c < 0x10000)) {
       out += "\\u";
       append_hex(out, c, 4);
     } else if (style_.ascii && c >= 0x10000) {
