@@ -6,9 +6,9 @@
 // Needs vec.h's operations and, before the include, the folder's tile shape:
 //   kMaxRows        rows of the largest tile
 //   kWidePanels     P of tiles inside a large batch
-//   panels_of(m)    P for a batch of m <= kMaxRows rows: bound by memory, so several panels at once, for
-//   several streams
-//                   and enough independent accumulators
+//   kAccumulators   vectors that a tile may keep in registers
+//   panels_of(m)    P (a power of two, at most 8) for a batch of m <= kMaxRows rows: bound by memory, so
+//                   several panels at once, for several streams and enough independent accumulators
 // Include inside the anonymous namespace of the ISA.
 
 constexpr int kVecs = kPanel / kLanes;  ///< vectors of a panel
@@ -107,12 +107,12 @@ void tile(const Block<Op>& b) {
     }
 }
 
-/// tile<Op, rows, P>, for any rows up to kMaxRows; P is panels_of(rows) if 0.
+/// tile<Op, rows, P> for any number of rows that P panels leave registers for.
 template <class Op, int P, int M = 1>
 [[gnu::always_inline]] inline void tile_rows(int rows, const Block<Op>& b) {
-  if constexpr (M < kMaxRows)
+  if constexpr (M < kMaxRows && (M + 1) * P * kVecs <= kAccumulators)
     if (rows != M) return tile_rows<Op, P, M + 1>(rows, b);
-  tile<Op, M, P == 0 ? panels_of(M) : P>(b);
+  tile<Op, M, P>(b);
 }
 
 constexpr int64_t kDepthBlock =
@@ -124,13 +124,14 @@ struct Rows {  ///< x as Op reads it
   int64_t ld;
 };
 
-/// Columns [n0, n1) of one K block and all rows, P panels at once (panels_of(rows) if P is 0).
+/// Columns [n0, n1) of one K block and all rows, P panels at once while they last, then half as many.
 template <class Op, int P>
-void run_columns(const LinearRun& a, const Rows& x, int64_t n0, int64_t n1, int panels, int64_t k0,
-                 int64_t depth) {
+void run_columns(const LinearRun& a, const Rows& x, int64_t n0, int64_t n1, int64_t k0, int64_t depth) {
   const int64_t stride = panel_units<typename Op::Pack>(a.k);
-  const int64_t rows = a.m1 - a.m0, tiles = (rows + kMaxRows - 1) / kMaxRows, step = panels * kPanel;
-  for (int64_t n = n0; n < n1; n += step) {
+  const int64_t rows = a.m1 - a.m0, tiles = (rows + kMaxRows - 1) / kMaxRows;
+  constexpr int64_t kStep = P * kPanel;
+  int64_t n = n0;
+  for (; P == 1 ? n < n1 : n + kStep <= n1; n += kStep) {
     Block<Op> b;
     b.w = static_cast<const typename Op::Pack::Unit*>(a.packed) + n / kPanel * stride +
           k0 / Op::kDepth * kPanel;
@@ -140,32 +141,41 @@ void run_columns(const LinearRun& a, const Rows& x, int64_t n0, int64_t n1, int 
     b.ldy = a.ldy;
     b.bias = a.bias && k0 == 0 ? a.bias + n : nullptr;
     b.add = a.accumulate || k0 > 0;
-    b.columns = static_cast<int>(n1 - n < step ? n1 - n : step);
+    b.columns = static_cast<int>(n1 - n < kStep ? n1 - n : kStep);
     for (int64_t t = 0; t < tiles; ++t) {  // even tiles: 7 rows are 4 + 3, not 6 + 1
       const int64_t r0 = a.m0 + rows * t / tiles, r1 = a.m0 + rows * (t + 1) / tiles;
       b.x = static_cast<const typename Op::X*>(x.first) + r0 * x.ld + k0;
       b.y = a.y + r0 * a.ldy + n;
-      b.prefetch = tiles == 1 ? b.w + kAhead * kPanel : b.w + panels * stride;
+      b.prefetch = tiles == 1 ? b.w + kAhead * kPanel : b.w + P * stride;
       tile_rows<Op, P>(static_cast<int>(r1 - r0), b);
     }
   }
+  if constexpr (P > 1)
+    if (n < n1) run_columns<Op, P / 2>(a, x, n, n1, k0, depth);
 }
 
-/// All of `a`: groups of panels while they last, then one panel at a time. `k` counts elements of X.
+/// All of `a`. `k` counts elements of X.
 template <class Op>
 void run_blocks(const LinearRun& a, const Rows& x, int64_t k) {
   const int64_t rows = a.m1 - a.m0;
   const bool few = rows <= kMaxRows;
   const int panels = few ? panels_of(static_cast<int>(rows)) : kWidePanels;
-  const int64_t step = panels * kPanel, split = a.n0 + (a.n1 - a.n0) / step * step;
   const int64_t block = few ? k : kDepthBlock * Op::kDepth;  // one pass needs no blocks
   for (int64_t k0 = 0; k0 < k; k0 += block) {
     const int64_t depth = k - k0 < block ? k - k0 : block;
-    if (few)
-      run_columns<Op, 0>(a, x, a.n0, split, panels, k0, depth);
-    else
-      run_columns<Op, kWidePanels>(a, x, a.n0, split, panels, k0, depth);
-    run_columns<Op, 1>(a, x, split, a.n1, 1, k0, depth);
+    switch (panels) {
+      case 1:
+        run_columns<Op, 1>(a, x, a.n0, a.n1, k0, depth);
+        break;
+      case 2:
+        run_columns<Op, 2>(a, x, a.n0, a.n1, k0, depth);
+        break;
+      case 4:
+        run_columns<Op, 4>(a, x, a.n0, a.n1, k0, depth);
+        break;
+      default:
+        run_columns<Op, 8>(a, x, a.n0, a.n1, k0, depth);
+    }
   }
 }
 
