@@ -1,0 +1,16 @@
+// The text side of a model from its files: tokenizer.json or GGUF metadata, and its chat template.
+#pragma once
+
+#include <memory>
+
+#include "frontend/engine_options.h"
+#include "frontend/text.h"
+#include "load/hf_config.h"
+
+namespace octavo {
+
+/// `path`: the model's folder or *.gguf file. Error naming the file at fault.
+std::unique_ptr<Text> load_text(const std::string& path, const ModelConfig& config,
+                                const EngineOptions& options);
+
+}  // namespace octavo

@@ -1,0 +1,43 @@
+// Prometheus metrics under vLLM's names (surface document, section 4).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "frontend/frontend.h"
+
+namespace octavo {
+
+class Metrics : public RequestObserver {
+ public:
+  Metrics(Frontend& frontend, const std::string& model_name);
+  ~Metrics() override;
+
+  void on_first_token(double seconds) override;
+  void on_tokens(int64_t count, double seconds_each) override;
+  void on_finish(const RequestReport& report) override;
+  /// One HTTP request of /v1/...; any thread.
+  void on_http(const std::string& handler, const std::string& method, int status);
+
+  /// The text exposition format.
+  std::string text();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// "Engine 000: Avg prompt throughput: ..." since the last call; empty when nothing happened.
+class StatsLine {
+ public:
+  explicit StatsLine(Frontend& frontend) : frontend_(frontend) {}
+  std::string next(double now);
+
+ private:
+  Frontend& frontend_;
+  EngineStats last_;
+  double time_ = 0;
+  bool was_active_ = false;
+};
+
+}  // namespace octavo
