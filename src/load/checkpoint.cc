@@ -37,12 +37,6 @@ const TensorInfo* Checkpoint::find(const std::string& name) const {
   return it == slots_.end() ? nullptr : &it->second.entry.info;
 }
 
-std::string Checkpoint::prefix_of(const std::string& suffix, const std::vector<std::string>& prefixes) const {
-  for (const std::string& prefix : prefixes)
-    if (find(prefix + suffix)) return prefix;
-  return prefixes.at(0);
-}
-
 TensorView Checkpoint::get(const std::string& name) {
   auto it = slots_.find(name);
   if (it == slots_.end()) throw Error(origin_, ": tensor '", name, "' is missing");

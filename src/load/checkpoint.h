@@ -43,10 +43,6 @@ class Checkpoint {
   /// the checkpoint, whether a model has an optional tensor.
   const TensorInfo* find(const std::string& name) const;
 
-  /// The first of the prefixes with which `suffix` is a tensor's name (published GPT-2 files lack
-  /// "transformer."); the first of all if there is none.
-  std::string prefix_of(const std::string& suffix, const std::vector<std::string>& prefixes) const;
-
   /// Error naming origin and tensor if it is missing. Marks it used.
   TensorView get(const std::string& name);
 

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "load/dequantise.h"
+#include "load/gguf_names.h"
 #include "load/hf_config.h"
 #include "load/test_files.h"
 #include "load/test_gguf.h"
@@ -131,6 +132,49 @@ TEST(Gguf, TensorsHaveHuggingFaceNamesAndRowOrder) {
   Checkpoint whole = open_gguf(golden("gguf/llama-q4_0.gguf"));
   for (const std::string& name : whole.names())
     EXPECT_TRUE(name.starts_with("model.") || name.starts_with("lm_head.")) << name;
+}
+
+// Every GGUF name of an architecture is a tensor of the Hugging Face golden of the same family, and covers
+// it.
+TEST(Gguf, NamesCoverEachFamily) {
+  struct Row {
+    const char *architecture, *model;
+    std::vector<std::string> root, layer;
+  };
+  const std::vector<std::string> kGated = {"attn_norm.weight", "ffn_norm.weight", "attn_q.weight",
+                                           "attn_k.weight",    "attn_v.weight",   "attn_output.weight",
+                                           "ffn_gate.weight",  "ffn_up.weight",   "ffn_down.weight"};
+  auto plus = [&](std::vector<std::string> more) {
+    more.insert(more.end(), kGated.begin(), kGated.end());
+    return more;
+  };
+  const std::vector<std::string> kRoot = {"token_embd.weight", "output_norm.weight"};
+  const Row kRows[] = {
+      {"llama", "llama-mha-f32", {"token_embd.weight", "output_norm.weight", "output.weight"}, kGated},
+      {"qwen2", "qwen2-gqa7-tied", kRoot, plus({"attn_q.bias", "attn_k.bias", "attn_v.bias"})},
+      {"qwen3", "qwen3-tied", kRoot, plus({"attn_q_norm.weight", "attn_k_norm.weight"})},
+      {"gpt2",
+       "gpt2",
+       {"token_embd.weight", "position_embd.weight", "output_norm.weight", "output_norm.bias"},
+       {"attn_norm.weight", "attn_norm.bias", "attn_qkv.weight", "attn_qkv.bias", "attn_output.weight",
+        "attn_output.bias", "ffn_norm.weight", "ffn_norm.bias", "ffn_up.weight", "ffn_up.bias",
+        "ffn_down.weight", "ffn_down.bias"}}};
+  for (const Row& row : kRows) {
+    Checkpoint model = open_safetensors(golden(std::string("models/") + row.model));
+    int64_t layers = load_config(golden(std::string("models/") + row.model)).layers;
+    std::string bytes = GgufBytes().text("general.architecture", row.architecture).bytes();
+    const GgufArchitecture& architecture =
+        gguf_architecture(GgufFile({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, "f"));
+    std::vector<std::string> names = row.root;
+    for (int64_t i = 0; i < layers; ++i)
+      for (const std::string& name : row.layer) names.push_back("blk." + std::to_string(i) + "." + name);
+    for (const std::string& name : names) {
+      std::string mapped = hf_tensor_name(architecture, name);
+      EXPECT_TRUE(model.find(mapped)) << row.architecture << ": " << name << " -> " << mapped;
+      if (model.find(mapped)) model.get(mapped);
+    }
+    EXPECT_TRUE(model.unused().empty()) << row.architecture << ": " << model.unused()[0];
+  }
 }
 
 TEST(Gguf, RopeScaling) {

@@ -95,11 +95,5 @@ TEST(Dummy, TensorsOnDemand) {
   EXPECT_TRUE(checkpoint.finish().empty());
 }
 
-TEST(Checkpoint, PrefixOfPublishedVariants) {
-  Checkpoint gpt2 = open_safetensors(golden("models/gpt2"));
-  EXPECT_EQ(gpt2.prefix_of("wte.weight", {"", "transformer."}), "transformer.");
-  EXPECT_EQ(gpt2.prefix_of("absent.weight", {"a.", "b."}), "a.");
-}
-
 }  // namespace
 }  // namespace octavo

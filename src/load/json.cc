@@ -18,22 +18,62 @@ std::string shown(const nlohmann::json& value) {
   return text.size() > 60 ? text.substr(0, 57) + "..." : text;
 }
 
+/// A pass over the text before it becomes a value. (The library's parser callback could check the same, but
+/// it walks the parent at the end of every child: a header of 100,000 tensors took minutes.)
+class LimitChecker : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  LimitChecker(const std::string& origin, JsonLimits limits) : origin_(origin), limits_(limits) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(int64_t) override { return true; }
+  bool number_unsigned(uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(nlohmann::json::binary_t&) override { return true; }
+  bool start_object(size_t) override {
+    if (limits_.unique_keys) keys_.emplace_back();
+    return enter();
+  }
+  bool end_object() override {
+    if (limits_.unique_keys) keys_.pop_back();
+    return leave();
+  }
+  bool start_array(size_t) override { return enter(); }
+  bool end_array() override { return leave(); }
+  bool key(std::string& name) override {
+    if (limits_.unique_keys && !keys_.back().insert(name).second)
+      throw Error(origin_, ": key ", shown(name), " appears twice");
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::json::exception& e) override {
+    throw Error(origin_, ": not valid JSON: ", e.what());
+  }
+
+ private:
+  bool enter() {
+    if (++depth_ > limits_.depth)
+      throw Error(origin_, ": JSON nested deeper than ", limits_.depth, " levels");
+    return true;
+  }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+
+  const std::string& origin_;
+  JsonLimits limits_;
+  int depth_ = 0;
+  std::vector<std::unordered_set<std::string>> keys_;  // of the objects that are open
+};
+
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const std::string& origin, JsonLimits limits) {
-  using Event = nlohmann::json::parse_event_t;
-  std::vector<std::unordered_set<std::string>> keys;
-  auto check = [&](int depth, Event event, nlohmann::json& parsed) {
-    if (depth > limits.depth) throw Error(origin, ": JSON nested deeper than ", limits.depth, " levels");
-    if (!limits.unique_keys) return true;
-    if (event == Event::object_start) keys.emplace_back();
-    if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second)
-      throw Error(origin, ": key ", shown(parsed), " appears twice");
-    return true;
-  };
+  LimitChecker checker(origin, limits);
   try {
-    return nlohmann::json::parse(text, check);
+    nlohmann::json::sax_parse(text, &checker);
+    return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& e) {
     throw Error(origin, ": not valid JSON: ", e.what());
   }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
+
 #include "load/dequantise.h"
 #include "load/test_files.h"
 
@@ -199,6 +201,21 @@ TEST(Safetensors, FolderWithoutWeights) {
   EXPECT_TRUE(contains(error_of([&] { open_safetensors(folder / "absent"); }), "not a folder"));
   fs::create_directory(folder / "model.safetensors");
   EXPECT_TRUE(contains(error_of([&] { open_safetensors(folder.path()); }), "not a regular file"));
+}
+
+// A header is read in linear time: mixtures of experts have this many tensors.
+TEST(Safetensors, HundredThousandTensors) {
+  constexpr int kTensors = 100000;
+  std::string header = "{";
+  for (int i = 0; i < kTensors; ++i)
+    header += str(i ? "," : "", "\"layers.", i, "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[", i,
+                  ",", i + 1, "]}");
+  TempFolder folder;
+  folder.write("model.safetensors", safetensors_bytes(header + "}", std::string(kTensors, 'x')));
+  auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(open_safetensors(folder.path()).names().size(), static_cast<size_t>(kTensors));
+  EXPECT_LT(std::chrono::steady_clock::now() - start,
+            std::chrono::seconds(20));  // 0.4 s; sanitizers are slower
 }
 
 TEST(Safetensors, GoldenModelsOpen) {
