@@ -1,7 +1,8 @@
 // A tokenizer on texts: bench_tokenizer TOKENIZER.json [TEXT_FILE...]
 // One JSON line for the load, then one for each text (first call, median of 9, MB/s). Without files the texts
 // are the hard cases: single words of 1 MB. With "-" as the only file it answers requests, one JSON line
-// each, for bench/tokenizer_vs_hf.py: {"file": path, "ids": bool} -> {"seconds", "tokens", "ids"}.
+// each, for bench/tokenizer_vs_hf.py: {"file": path or "text": text, "ids": bool} -> {"seconds", "tokens",
+// "ids"}.
 #include <algorithm>
 #include <ctime>
 #include <fstream>
@@ -72,7 +73,7 @@ void report_hard_words(const Tokenizer& tokenizer) {
 void answer_requests(const Tokenizer& tokenizer) {
   for (std::string line; std::getline(std::cin, line);) {
     const Json request = Json::parse(line);
-    const std::string text = read_file(request.at("file"));
+    const std::string text = request.contains("text") ? request.at("text") : read_file(request.at("file"));
     const double start = now();
     const std::vector<int32_t> ids = tokenizer.encode(text, false);
     Json answer = {{"seconds", now() - start}, {"tokens", ids.size()}};
