@@ -1,5 +1,5 @@
 // Paged attention and the row-wise kernels as fractions of this machine's limits:
-//   bench_attention [--isa avx2] [--format bf16] [--workers 2] [--only decode,prefill,rowwise]
+//   bench_attention [--isa avx2] [--format f32|bf16|fp8|int8] [--workers 2] [--only decode,prefill,rowwise]
 // Decode cycles through as many layers as put the KV cache far out of every cache level; blocks of 16 tokens,
 // shuffled.
 #include <algorithm>
@@ -38,6 +38,13 @@ Options parse(int argc, char** argv) {
       throw Error("unknown flag ", flag);
   }
   return o;
+}
+
+kernels::KvFormat format_of(const std::string& name) {
+  const char* const names[] = {"f32", "bf16", "fp8", "int8"};  // in the order of KvFormat
+  for (int i = 0; i < 4; ++i)
+    if (name == names[i]) return static_cast<kernels::KvFormat>(i);
+  throw Error("--format: '", name, "', expected f32, bf16, fp8 or int8");
 }
 
 struct Shape {
@@ -106,7 +113,7 @@ class Bench {
 };
 
 void decode(OpContext& ctx, kernels::KvFormat format, double bandwidth) {
-  const double element = format == kernels::KvFormat::kF32 ? 4 : 2;
+  const double element = format == kernels::KvFormat::kF32 ? 4 : format == kernels::KvFormat::kBF16 ? 2 : 1;
   for (const Shape& s : kShapes)
     for (auto [seqs, context] : {std::pair{1, 512}, {1, 4096}, {1, 16384}, {16, 512}}) {
       const double bytes = 2.0 * seqs * context * s.kv_heads * s.head_dim * element;
@@ -226,7 +233,7 @@ void run(const Options& o) {
   Workspace workspace(size_t{256} << 20);
   const kernels::KernelTable& table = o.isa.empty() ? kernels::select() : kernels::select(o.isa.c_str());
   OpContext ctx{team, workspace, table};
-  const auto format = o.format == "f32" ? kernels::KvFormat::kF32 : kernels::KvFormat::kBF16;
+  const auto format = format_of(o.format);
   auto wanted = [&](const char* part) { return o.only.find(part) != std::string::npos; };
   const double bandwidth = read_bandwidth(team).bytes_per_second;
   const double peak =

@@ -307,6 +307,9 @@ void value_group(int rows, const float* weights, const float* alpha, const Panel
 
 // ---- softmax ---------------------------------------------------------------------------------------------------------------
 
+// Scores are in units of log 2 (the factor log2 e is in the scaled queries, or in the cap), so that weights are exp2().
+constexpr float kLog2E = 1.44269504f;
+
 /// State of one row within a split, or of the splits folded so far.
 struct RowState {
   float max, sum;
@@ -318,7 +321,7 @@ struct FoldFactors {
 };
 OCTAVO_INLINE FoldFactors fold_state(RowState& total, const RowState& part) {
   const float highest = most(total.max, part.max);
-  const FoldFactors f = {first(exp(set1(total.max - highest))), first(exp(set1(part.max - highest)))};
+  const FoldFactors f = {first(exp2(set1(total.max - highest))), first(exp2(set1(part.max - highest)))};
   total = {highest, total.sum * f.total + part.sum * f.part};
   return f;
 }
@@ -347,7 +350,7 @@ void finish_row(const float* acc, RowState state, const float* sink, int n, floa
   float numerator = 1.0f, sum = state.sum;
   if (sink) {
     RowState with_sink = state;
-    numerator = fold_state(with_sink, {*sink, 1.0f}).total;
+    numerator = fold_state(with_sink, {*sink * kLog2E, 1.0f}).total;
     sum = with_sink.sum;
   }
   const Vec factor = set1(numerator / sum);
@@ -370,7 +373,7 @@ OCTAVO_INLINE void scale_tiles(float* scores, const float* const* scales, int be
 /// Applies the cap, hides the keys that the row does not see and returns the maximum of [begin, end), multiples of kTile.
 OCTAVO_INLINE float prepare_scores(float* scores, int begin, int end, Seen seen, float softcap) {
   if (softcap != 0) {
-    const Vec cap = set1(softcap), inverse = set1(1.0f / softcap);
+    const Vec cap = set1(softcap * kLog2E), inverse = set1(1.0f / softcap);
     for (int i = begin; i < end; i += kLanes) store(scores + i, cap * tanh(load(scores + i) * inverse));
   }
   if (seen.lo > begin || seen.hi < end)
@@ -385,7 +388,7 @@ OCTAVO_INLINE float prepare_scores(float* scores, int begin, int end, Seen seen,
   return reduce_max(highest[0]);
 }
 
-/// Scores to weights exp(score - base) in place; returns their sum, lane by lane of the keys' places in the panel.
+/// Scores to weights 2^(score - base) in place; returns their sum, lane by lane of the keys' places in the panel.
 OCTAVO_INLINE float scores_to_weights(float* scores, int begin, int end, float base) {
   const Vec m = set1(base);
   Vec sum[kTileVecs];
@@ -393,7 +396,7 @@ OCTAVO_INLINE float scores_to_weights(float* scores, int begin, int end, float b
   for (int i = begin; i < end; i += kTile)
 #pragma GCC unroll 4
     for (int j = 0; j < kTileVecs; ++j) {
-      const Vec w = exp(load(scores + i + j * kLanes) - m);
+      const Vec w = exp2(load(scores + i + j * kLanes) - m);
       store(scores + i + j * kLanes, w);
       sum[j] = sum[j] + w;
     }
@@ -446,7 +449,7 @@ struct Item {
 
   void pack_queries() const {
     const int head_dim = a.kv.head_dim;
-    const float scale = a.scale * Kv::kUnpackedScale;
+    const float scale = a.scale * Kv::kUnpackedScale * (a.softcap != 0 ? 1.0f : kLog2E);
     for_groups([&](int row0, int count) {
       float* to = q + int64_t{row0} * layout.k_dims;
       for (int r = 0; r < count; ++r) {
@@ -514,7 +517,7 @@ struct Item {
       state[r].max = most(old, highest);
       alpha[r] = old - most(state[r].max, kLowestMax);
     }
-    for (int r = 0; r < rows; r += kLanes) store(alpha + r, exp(load(alpha + r)));  // the array is padded to 16
+    for (int r = 0; r < rows; r += kLanes) store(alpha + r, exp2(load(alpha + r)));  // the array is padded to 16
     for (int r = 0; r < rows; ++r) {
       const float base = most(state[r].max, kLowestMax);
       state[r].sum = state[r].sum * alpha[r] + scores_to_weights(scores + int64_t{r} * kPanel, begin, end, base);
