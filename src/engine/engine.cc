@@ -1,19 +1,16 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
-#include <future>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
 #include "engine/engine_setup.h"
 #include "engine/prefill_pacer.h"
+#include "engine/request_queue.h"
 #include "engine/runner.h"
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
@@ -43,8 +40,6 @@ struct Engine::Impl {
   // Submitters' side.
   std::shared_ptr<TokenStream> submit(EngineRequest request, Refusal* refusal);
   Refusal check(const EngineRequest& request) const;
-  bool enqueue(std::unique_ptr<Sequence> seq);
-  void abort(uint64_t id);
   void stop();
   bool reset_prefix_cache();
 
@@ -71,19 +66,9 @@ struct Engine::Impl {
   Sampler sampler;
   PrefillPacer pacer;
   std::vector<SampleResult> results;  // [rows]
-  std::vector<Sequence*> new_sequences;
-  std::vector<std::unique_ptr<Sequence>> dead;  // ended in this step
   std::function<void(const StepReport&)> listener;
 
-  std::mutex reset_mutex;
-  std::mutex mutex;  // guards what follows
-  std::condition_variable wake;
-  std::unordered_map<uint64_t, std::unique_ptr<Sequence>> live;
-  std::vector<Sequence*> inbox;
-  bool aborts_pending = false, stopping = false;
-  std::promise<bool>* reset = nullptr;  // asked for by reset_prefix_cache
-  std::atomic<uint64_t> arrivals{0};
-  std::atomic<int64_t> queued_requests{0}, queued_tokens{0};  // submitted, not yet scheduled
+  RequestQueue queue;
 
   mutable std::mutex stats_mutex;
   EngineStats stats;
@@ -109,8 +94,7 @@ Engine::Impl::Impl(std::unique_ptr<Model> model_in, const EngineConfig& config_i
   stats = counters;
 }
 
-// ---- submit and abort: any thread
-// ------------------------------------------------------------------------------------
+// ---- submit and abort: any thread ------------------------------------------------------------------------
 
 Engine::Refusal Engine::Impl::check(const EngineRequest& request) const {
   int64_t len = static_cast<int64_t>(request.prompt.size());
@@ -118,9 +102,9 @@ Engine::Refusal Engine::Impl::check(const EngineRequest& request) const {
   if (least > config.max_model_len || len > parts.blocks->longest_alone()) return Refusal::kTooLong;
   for (int32_t id : request.prompt)
     if (id < 0 || id >= model->info().vocab) return Refusal::kBadToken;
-  if (config.max_num_queued_reqs > 0 && queued_requests.load() >= config.max_num_queued_reqs)
+  if (config.max_num_queued_reqs > 0 && queue.requests() >= config.max_num_queued_reqs)
     return Refusal::kQueueFull;
-  if (config.max_num_queued_tokens > 0 && queued_tokens.load() + len > config.max_num_queued_tokens)
+  if (config.max_num_queued_tokens > 0 && queue.tokens() + len > config.max_num_queued_tokens)
     return Refusal::kQueueFull;
   return Refusal::kNone;
 }
@@ -131,10 +115,10 @@ std::shared_ptr<TokenStream> Engine::Impl::submit(EngineRequest request, Refusal
   std::shared_ptr<TokenStream> stream;
   if (verdict == Refusal::kNone) {
     std::unique_ptr<Sequence> seq =
-        make_sequence(std::move(request), config, model->info(), *parts.blocks, arrivals++);
+        make_sequence(std::move(request), config, model->info(), *parts.blocks, queue.next_arrival());
     stream = seq->stream;
     seq->arrival = now();
-    if (!enqueue(std::move(seq))) {
+    if (!queue.push(std::move(seq))) {
       stream = nullptr;
       verdict = Refusal::kStopping;
     }
@@ -143,67 +127,22 @@ std::shared_ptr<TokenStream> Engine::Impl::submit(EngineRequest request, Refusal
   return stream;
 }
 
-bool Engine::Impl::enqueue(std::unique_ptr<Sequence> seq) {
-  std::lock_guard lock(mutex);
-  if (stopping) return false;
-  queued_requests += 1;
-  queued_tokens += seq->prompt_len;
-  inbox.push_back(seq.get());
-  uint64_t id = seq->id;
-  bool unique = live.emplace(id, std::move(seq)).second;
-  OCTAVO_CHECK(unique, "request id ", id, " is in use");
-  wake.notify_one();
-  return true;
-}
-
-void Engine::Impl::abort(uint64_t id) {
-  std::lock_guard lock(mutex);
-  auto found = live.find(id);
-  if (found == live.end()) return;
-  found->second->aborted = true;
-  aborts_pending = true;
-  wake.notify_one();
-}
-
 void Engine::Impl::stop() {
-  {
-    std::lock_guard lock(mutex);
-    stopping = true;
-    for (auto& [id, seq] : live) seq->aborted = true;
-    aborts_pending = true;
-  }
-  wake.notify_one();
+  queue.close();
   if (thread.joinable()) thread.join();
   if (drain()) report(0);
 }
 
-/// The pool is the engine thread's: it answers between two steps.
+/// The pool is the engine thread's.
 bool Engine::Impl::reset_prefix_cache() {
-  if (!thread.joinable()) return parts.pool->reset_cache();
-  std::lock_guard one_at_a_time(reset_mutex);
-  std::promise<bool> promise;
-  {
-    std::lock_guard lock(mutex);
-    if (stopping) return false;
-    reset = &promise;
-  }
-  wake.notify_one();
-  return promise.get_future().get();
+  return thread.joinable() ? queue.ask_reset() : parts.pool->reset_cache();
 }
 
-// ---- the engine thread
-// -----------------------------------------------------------------------------------------------
+// ---- the engine thread -----------------------------------------------------------------------------------
 
 void Engine::Impl::loop() {
   team.bind_caller();
-  for (bool busy = false;;) {
-    {
-      std::unique_lock lock(mutex);
-      wake.wait(lock, [&] { return busy || stopping || aborts_pending || reset || !inbox.empty(); });
-      if (stopping) return;
-    }
-    busy = step();
-  }
+  for (bool busy = false; queue.wait(busy);) busy = step();
 }
 
 bool Engine::Impl::step() {
@@ -229,22 +168,14 @@ bool Engine::Impl::step() {
 
 /// Takes in what arrived, ends what was aborted. True if a request ended.
 bool Engine::Impl::drain() {
-  dead.clear();
-  bool aborts;
-  {
-    std::lock_guard lock(mutex);
-    new_sequences.swap(inbox);
-    aborts = std::exchange(aborts_pending, false);
-    if (reset) std::exchange(reset, nullptr)->set_value(parts.pool->reset_cache());
-  }
-  bool ended = false;
-  for (Sequence* seq : new_sequences) {
+  bool aborts = false, ended = false;
+  queue.answer_reset([this] { return parts.pool->reset_cache(); });
+  for (Sequence* seq : queue.take(&aborts)) {
     parts.scheduler->add(seq);
     if (seq->max_len > seq->prompt_len || seq->all_logits) continue;
     finish(seq, FinishReason::kLength);  // max_tokens 0 and nothing to score
     ended = true;
   }
-  new_sequences.clear();
   if (!aborts) return ended;
   for (Sequence *seq = parts.scheduler->first_waiting(), *next; seq; seq = next) {
     next = seq->next;
@@ -270,8 +201,7 @@ void Engine::Impl::note_admissions(const StepPlan& plan) {
   for (const PlannedChunk& chunk : plan.chunks) {
     if (chunk.seq->scheduled > 0) continue;
     chunk.seq->scheduled = time;
-    queued_requests -= 1;
-    queued_tokens -= chunk.seq->prompt_len;
+    queue.scheduled(*chunk.seq);
   }
 }
 
@@ -350,15 +280,11 @@ FinishReason Engine::Impl::stop_reason(const Sequence& seq, int32_t token, int32
   return seq.len() >= seq.max_len ? FinishReason::kLength : FinishReason::kNone;
 }
 
-// ---- ends
-// ------------------------------------------------------------------------------------------------------------
+// ---- ends ------------------------------------------------------------------------------------------------
 
 void Engine::Impl::finish(Sequence* seq, FinishReason reason, std::string error, int32_t stop_token) {
   parts.scheduler->remove(seq);
-  if (seq->scheduled == 0) {
-    queued_requests -= 1;
-    queued_tokens -= seq->prompt_len;
-  }
+  if (seq->scheduled == 0) queue.scheduled(*seq);
   if (reason == FinishReason::kError) ++counters.corrupted_requests;
   seq->ended = true;
   seq->stream->finish({.reason = reason,
@@ -370,10 +296,7 @@ void Engine::Impl::finish(Sequence* seq, FinishReason reason, std::string error,
                        .last_token = seq->last_token,
                        .cached_tokens = std::max<int64_t>(0, seq->cached),
                        .preemptions = seq->preemptions});
-  std::lock_guard lock(mutex);
-  auto node = live.find(seq->id);
-  dead.push_back(std::move(node->second));  // the step under way may still look at it
-  live.erase(node);
+  queue.retire(*seq);
 }
 
 /// The model's arithmetic failed for this sequence alone: nothing of it may reach a later one.
@@ -413,8 +336,7 @@ void Engine::Impl::report(int64_t tokens) {
   if (listener) listener({tokens});
 }
 
-// ---- the facade
-// ------------------------------------------------------------------------------------------------------
+// ---- the facade ------------------------------------------------------------------------------------------
 
 Engine::Engine(std::unique_ptr<Model> model, const EngineConfig& config, Team& team,
                const kernels::KernelTable& kernels)
@@ -427,15 +349,14 @@ void Engine::stop() { impl_->stop(); }
 std::shared_ptr<TokenStream> Engine::submit(EngineRequest request, Refusal* refusal) {
   return impl_->submit(std::move(request), refusal);
 }
-void Engine::abort(uint64_t id) { impl_->abort(id); }
+void Engine::abort(uint64_t id) { impl_->queue.abort(id); }
 bool Engine::step() { return impl_->step(); }
 void Engine::set_listener(std::function<void(const StepReport&)> listener) {
   impl_->listener = std::move(listener);
 }
 EngineStats Engine::stats() const {
   std::lock_guard lock(impl_->stats_mutex);
-  EngineStats stats = impl_->stats;
-  return stats;
+  return impl_->stats;
 }
 bool Engine::reset_prefix_cache() { return impl_->reset_prefix_cache(); }
 const ModelInfo& Engine::model_info() const { return impl_->model->info(); }

@@ -10,6 +10,12 @@
 namespace octavo {
 namespace {
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr unsigned kSeeds = 4;  // ten times as slow there
+#else
+constexpr unsigned kSeeds = 25;
+#endif
+
 using Random = std::mt19937;
 int64_t pick(Random& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
@@ -118,7 +124,7 @@ void fake_mixes(const std::vector<KvGroupSpec>& groups, int64_t least_blocks, un
   calm.enable_prefix_caching = false;
   FakeEngine solo(calm, {.kv_groups = groups});
   uint64_t solo_id = 0;
-  for (unsigned seed = first_seed; seed < first_seed + 25; ++seed) {
+  for (unsigned seed = first_seed; seed < first_seed + kSeeds; ++seed) {
     SCOPED_TRACE(str("seed ", seed));
     Random random(seed);
     FakeEngine busy(random_config(random, least_blocks), {.kv_groups = groups});
@@ -128,6 +134,7 @@ void fake_mixes(const std::vector<KvGroupSpec>& groups, int64_t least_blocks, un
     preemptions += stats.preemptions;
     hits += stats.prefix_hits;
   }
+  if (kSeeds < 25) return;
   EXPECT_GE(preemptions, least_preemptions);
   EXPECT_GT(hits, 500);
 }
@@ -142,7 +149,7 @@ void golden_mixes(const std::string& name, int64_t least_blocks) {
   calm.enable_prefix_caching = false;
   Engine solo(golden_model(name), calm, test_team(), kernels::select());
   uint64_t solo_id = 0;
-  for (unsigned seed = 1; seed <= 3; ++seed) {
+  for (unsigned seed = 1; seed <= std::min(3u, kSeeds / 4); ++seed) {
     SCOPED_TRACE(str(name, " seed ", seed));
     Random random(seed);
     Engine busy(golden_model(name), random_config(random, least_blocks), test_team(), kernels::select());

@@ -58,7 +58,7 @@ EngineParts build_engine_parts(Model& model, EngineConfig& config, Team& team,
   size_t block_bytes = kv_block_bytes(info, kernel, config.block_size);
   parts.runner = std::make_unique<Runner>(model, team, kernels, limits);
   int64_t warm_blocks =
-      static_cast<int64_t>(windows.size()) * ((32 + config.block_size - 1) / config.block_size);
+      static_cast<int64_t>(windows.size()) * ((16 + config.block_size - 1) / config.block_size);
   {
     KvCache warm(info, kernels, config.kv_format, config.block_size, warm_blocks);
     Runner::Cost cost = parts.runner->warm_up(warm.store(), warm_blocks);

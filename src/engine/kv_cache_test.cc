@@ -96,7 +96,8 @@ TEST(KvBlocks, PeakCoversEveryAlignment) {
       for (int64_t first = 0; first < 64; ++first) {
         int64_t low = std::max<int64_t>(0, first - window + 1) / 16, high = (first + chunk - 1) / 16;
         int64_t windows[] = {window};
-        EXPECT_LE(high - low + 1, kv_peak_blocks(windows, first + chunk, 16, chunk)) << window << " " << chunk;
+        EXPECT_LE(high - low + 1, kv_peak_blocks(windows, first + chunk, 16, chunk))
+            << window << " " << chunk;
       }
 }
 

@@ -108,7 +108,7 @@ float* Runner::forward(const KvStore& kv) {
 Runner::Cost Runner::warm_up(const KvStore& kv, int64_t num_blocks) {
   int64_t room = std::min<int64_t>(num_blocks / static_cast<int64_t>(groups_.size()) * limits_.block_size,
                                    limits_.max_tokens);
-  int64_t most = std::min<int64_t>(32, room), half = std::max<int64_t>(1, most / 2);
+  int64_t most = std::min<int64_t>(16, room), half = std::max<int64_t>(1, most / 2);
   Cost cost{};
   size_t before = 0;
   for (int64_t tokens : {half, most}) {

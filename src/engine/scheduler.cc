@@ -21,7 +21,6 @@ bool Scheduler::before(const Sequence& a, const Sequence& b) const {
 }
 
 // ---- waiting queue
-// -------------------------------------------------------------------------------------------
 
 void Scheduler::insert_waiting(Sequence* seq, Sequence* next) {
   Sequence* previous = next ? next->previous : waiting_.last;
@@ -62,7 +61,6 @@ void Scheduler::remove(Sequence* seq) {
 }
 
 // ---- planning
-// ------------------------------------------------------------------------------------------------
 
 const StepPlan& Scheduler::plan(int64_t prefill_with_decodes, int64_t prefill_alone) {
   plan_.chunks.clear();
@@ -154,7 +152,6 @@ bool Scheduler::try_admit(Sequence& seq) {
 }
 
 // ---- preemption
-// ----------------------------------------------------------------------------------------------
 
 bool Scheduler::make_room(Sequence& seq, int64_t end, Budget& budget) {
   while (!kv_.extend(seq, seq.computed, end)) {
@@ -200,7 +197,6 @@ void Scheduler::preempt(Sequence& victim, Budget& budget) {
 }
 
 // ---- after the step
-// ------------------------------------------------------------------------------------------
 
 void Scheduler::commit() {
   for (const PlannedChunk& chunk : plan_.chunks) chunk.seq->computed = chunk.first + chunk.count;
