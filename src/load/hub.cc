@@ -210,6 +210,27 @@ std::string from_hub(const HubOptions& options, const HubId& id) {
   return path;
 }
 
+std::string resolve_id(const HubOptions& options, const HubId& id) {
+  if (options.offline) {
+    std::string path = from_cache(options, id);
+    if (path.empty())
+      throw Error("model '", id.repo, "': not in the cache ", options.cache,
+                  ", and HF_HUB_OFFLINE forbids to download it");
+    return path;
+  }
+  // A commit never changes: once it is complete, the hub has nothing to add.
+  if (is_commit(options.revision))
+    if (std::string path = from_cache(options, id); !path.empty()) return path;
+  try {
+    return from_hub(options, id);
+  } catch (const Error& e) {
+    std::string path = from_cache(options, id);
+    if (path.empty()) throw;
+    std::fprintf(stderr, "%s; using the copy in the cache\n", e.what());
+    return path;
+  }
+}
+
 }  // namespace
 
 HubOptions hub_options_from_environment() {
@@ -283,23 +304,10 @@ std::string resolve_model(const std::string& model, const HubOptions& options) {
   if (std::error_code error; fs::exists(model, error)) return model;
   HubId id = parse_hub_id(model);
   if (!is_commit(options.revision)) check_file_name(options.revision, "revision");
-  if (options.offline) {
-    std::string path = from_cache(options, id);
-    if (path.empty())
-      throw Error("model '", model, "': not in the cache ", options.cache,
-                  ", and HF_HUB_OFFLINE forbids to download it");
-    return path;
-  }
-  // A commit never changes: once it is complete, the hub has nothing to add.
-  if (is_commit(options.revision))
-    if (std::string path = from_cache(options, id); !path.empty()) return path;
   try {
-    return from_hub(options, id);
-  } catch (const Error& e) {
-    std::string path = from_cache(options, id);
-    if (path.empty()) throw;
-    std::fprintf(stderr, "%s; using the copy in the cache\n", e.what());
-    return path;
+    return resolve_id(options, id);
+  } catch (const fs::filesystem_error& e) {
+    throw Error("model '", model, "': ", e.what());
   }
 }
 

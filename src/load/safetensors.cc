@@ -191,14 +191,18 @@ std::string shard_path(const std::string& folder, const std::string& name, const
 
 Checkpoint open_safetensors(const std::string& folder) {
   fs::path root(folder), whole = root / "model.safetensors", index = root / "model.safetensors.index.json";
-  if (!fs::is_directory(root)) throw Error(folder, ": not a folder");
   Checkpoint out(folder);
-  if (fs::exists(whole))
-    add_safetensors_file(out, whole.string());
-  else if (fs::exists(index))
-    add_shards(out, root, index);
-  else
-    add_safetensors_file(out, single_file(root).string());
+  try {
+    if (!fs::is_directory(root)) throw Error(folder, ": not a folder");
+    if (fs::exists(whole))
+      add_safetensors_file(out, whole.string());
+    else if (fs::exists(index))
+      add_shards(out, root, index);
+    else
+      add_safetensors_file(out, single_file(root).string());
+  } catch (const fs::filesystem_error& e) {
+    throw Error(folder, ": ", e.what());
+  }
   return out;
 }
 

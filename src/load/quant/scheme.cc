@@ -27,8 +27,14 @@ constexpr Method kMethods[] = {
 }  // namespace
 
 bool names_layer(const std::string& pattern, const std::string& prefix) {
-  if (pattern.rfind("re:", 0) == 0)
-    return std::regex_search(prefix, std::regex(pattern.substr(3)), std::regex_constants::match_continuous);
+  if (pattern.starts_with("re:")) {
+    try {
+      return std::regex_search(prefix, std::regex(pattern.substr(3)), std::regex_constants::match_continuous);
+    } catch (const std::regex_error& e) {
+      throw Error("quantization_config: '", pattern.substr(0, 100),
+                  "' is not a regular expression: ", e.what());
+    }
+  }
   if (pattern == prefix) return true;
   return prefix.size() > pattern.size() && prefix.ends_with(pattern) &&
          prefix[prefix.size() - pattern.size() - 1] == '.';

@@ -28,6 +28,7 @@ TEST(Scheme, NamesLayers) {
   EXPECT_TRUE(names_layer("lm_head", "lm_head"));
   EXPECT_TRUE(names_layer("self_attn.o_proj", "model.layers.0.self_attn.o_proj"));
   EXPECT_FALSE(names_layer("attn.o_proj", "model.layers.0.self_attn.o_proj"));
+  EXPECT_THROW(names_layer("re:(", "x"), Error);
   EXPECT_TRUE(names_layer("re:.*layers\\.1\\.mlp\\.down_proj$", "model.layers.1.mlp.down_proj"));
   EXPECT_FALSE(names_layer("re:.*layers\\.1\\.mlp\\.down_proj$", "model.layers.11.mlp.down_proj"));
   EXPECT_FALSE(names_layer("re:layers", "model.layers.1"));  // re.match is anchored at the start
