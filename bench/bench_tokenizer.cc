@@ -73,7 +73,8 @@ void report_hard_words(const Tokenizer& tokenizer) {
 void answer_requests(const Tokenizer& tokenizer) {
   for (std::string line; std::getline(std::cin, line);) {
     const Json request = Json::parse(line);
-    const std::string text = request.contains("text") ? request.at("text") : read_file(request.at("file"));
+    const std::string text =
+        request.contains("text") ? request.at("text").get<std::string>() : read_file(request.at("file"));
     const double start = now();
     const std::vector<int32_t> ids = tokenizer.encode(text, false);
     Json answer = {{"seconds", now() - start}, {"tokens", ids.size()}};

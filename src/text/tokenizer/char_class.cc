@@ -7,6 +7,12 @@
 namespace octavo::tok {
 namespace {
 
+bool is_in_unicode8(UChar32 c) {
+  UVersionInfo age;
+  u_charAge(c, age);
+  return age[0] >= 1 && age[0] <= 8;
+}
+
 uint8_t classify(UChar32 c) {
   const uint32_t category = U_GET_GC_MASK(c);
   uint8_t result = 0;
@@ -15,7 +21,8 @@ uint8_t classify(UChar32 c) {
   if (category & U_GC_M_MASK) result |= kMark;
   if (category & (U_GC_LU_MASK | U_GC_LT_MASK)) result |= kUpper;
   if (category & U_GC_LL_MASK) result |= kLower;
-  if (category & U_GC_P_MASK) result |= kPunct;
+  // Two characters were punctuation in Unicode 8 and are none now.
+  if ((category & U_GC_P_MASK && is_in_unicode8(c)) || c == 0x166D || c == 0x111C9) result |= kPunct;
   if (u_hasBinaryProperty(c, UCHAR_WHITE_SPACE)) result |= kSpace;
   if (category & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK) || u_hasBinaryProperty(c, UCHAR_ALPHABETIC) ||
       u_hasBinaryProperty(c, UCHAR_JOIN_CONTROL)) {

@@ -14,7 +14,7 @@ enum CharClass : uint8_t {
   kMark = 8,    // \p{M}
   kUpper = 16,  // \p{Lu} \p{Lt}
   kLower = 32,  // \p{Ll}
-  kPunct = 64,  // \p{P}
+  kPunct = 64,  // \p{P} of Unicode 8, which the reference has for its punctuation
   kWord = 128,  // \w of Oniguruma and Rust: Alphabetic, M, Nd, Pc, Join_Control
 };
 

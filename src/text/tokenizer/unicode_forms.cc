@@ -97,7 +97,20 @@ void append_lower(char32_t c, std::string& out) {
 }
 
 bool is_combining_mark(char32_t c) { return U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_M_MASK; }
-bool is_nonspacing_mark(char32_t c) { return u_charType(static_cast<UChar32>(c)) == U_NON_SPACING_MARK; }
-bool is_other(char32_t c) { return U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_C_MASK; }
+namespace {
+bool is_in_unicode8(char32_t c) {
+  UVersionInfo age;
+  u_charAge(static_cast<UChar32>(c), age);
+  return age[0] >= 1 && age[0] <= 8;
+}
+}  // namespace
+
+bool is_nonspacing_mark(char32_t c) {
+  return u_charType(static_cast<UChar32>(c)) == U_NON_SPACING_MARK && is_in_unicode8(c);
+}
+bool is_other(char32_t c) {
+  const uint32_t category = U_GET_GC_MASK(static_cast<UChar32>(c));
+  return (category & U_GC_CO_MASK) || (category & (U_GC_CC_MASK | U_GC_CF_MASK) && is_in_unicode8(c));
+}
 
 }  // namespace octavo::tok
