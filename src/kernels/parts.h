@@ -18,7 +18,7 @@ struct KernelParts {
 // Each is defined in <isa>/table.cc, its parts in the files beside it.
 namespace scalar {
 extern const KernelParts parts;
-extern const LinearKernel linear_f32, linear_bf16;
+extern const LinearKernel linear_f32, linear_bf16, linear_w8a8;
 extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
 extern const SamplingKernels sampling;
@@ -26,7 +26,7 @@ extern const SamplingKernels sampling;
 
 namespace avx2 {
 extern const KernelParts parts;
-extern const LinearKernel linear_f32, linear_bf16;
+extern const LinearKernel linear_f32, linear_bf16, linear_w8a8;
 extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
 extern const SamplingKernels sampling;
@@ -34,11 +34,16 @@ extern const SamplingKernels sampling;
 
 namespace avx512 {
 extern const KernelParts parts;
-extern const LinearKernel linear_f32, linear_bf16;
+extern const LinearKernel linear_f32, linear_bf16, linear_w8a8;
 extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
 extern const SamplingKernels sampling;
 }  // namespace avx512
+
+namespace avx512_vnni {
+extern const KernelParts parts;
+extern const LinearKernel linear_w8a8;
+}  // namespace avx512_vnni
 
 namespace avx512_bf16 {
 extern const KernelParts parts;

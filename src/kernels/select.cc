@@ -21,6 +21,7 @@ constexpr Level kLevels[] = {
 #if defined(__x86_64__)
     {&avx2::parts, [](const CpuFeatures& f) { return f.avx2; }},
     {&avx512::parts, [](const CpuFeatures& f) { return f.avx512; }},
+    {&avx512_vnni::parts, [](const CpuFeatures& f) { return f.avx512_vnni; }},
     {&avx512_bf16::parts, [](const CpuFeatures& f) { return f.avx512_bf16; }},
 #endif
 };

@@ -1,0 +1,11 @@
+// Sixteen int32 in a register.
+struct IVec {
+  __m512i v;
+};
+OCTAVO_INLINE IVec izero() { return {_mm512_setzero_si512()}; }
+OCTAVO_INLINE Vec to_float(IVec a) { return {_mm512_cvtepi32_ps(a.v)}; }
+OCTAVO_INLINE IVec load_int(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
+OCTAVO_INLINE IVec set_int(int32_t x) { return {_mm512_set1_epi32(x)}; }
+OCTAVO_INLINE IVec operator-(IVec a, IVec b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+OCTAVO_INLINE IVec operator*(IVec a, IVec b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
+OCTAVO_INLINE IVec dot_value(const uint32_t* x) { return {_mm512_set1_epi32(static_cast<int>(*x))}; }

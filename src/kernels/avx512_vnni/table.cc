@@ -1,0 +1,10 @@
+#include "kernels/parts.h"
+
+namespace octavo::kernels::avx512_vnni {
+
+constinit const KernelParts parts = {
+    .isa = "avx512_vnni",
+    .linear = {nullptr, nullptr, &linear_w8a8},
+};
+
+}  // namespace octavo::kernels::avx512_vnni

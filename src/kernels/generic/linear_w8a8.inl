@@ -1,0 +1,131 @@
+// W8A8 tiles of M rows by P panels (int8.inl), for any IVec. Before the include, the folder's dot.inl
+// defines:
+//   IVec, izero(), to_float(IVec), load_int(const int32_t*), set_int(int32_t), and - and * of IVec
+//   dot_weights(const int8_t*)        kLanes columns' kQuad weights each
+//   dot_value(const uint32_t*)        one unit of a row in all lanes
+//   dot_into(IVec& sum, value, weights)
+//   kMaxRows, kWidePanels, kAccumulators, panels_of(m): as in linear_float.inl
+// No K blocks: a panel of int8 is small enough for L2, and integer sums stay in registers.
+
+constexpr int kVecs = kPanel / kLanes;
+
+struct Tile {
+  const char* panel;  ///< first panel
+  int64_t panel_stride;
+  const char* rows;  ///< first prepared row
+  int64_t row_stride;
+  int64_t units;
+  float* y;
+  int64_t ldy;
+  const float* bias;
+  bool add;
+  int columns;
+  const char* prefetch;
+};
+
+template <int M, int P>
+void finish(const Tile& t, const IVec (&sum)[M][P * kVecs]) {
+#pragma GCC unroll 64
+  for (int v = 0; v < P * kVecs; ++v) {
+    const int count = t.columns - v * kLanes;
+    if (count <= 0) break;
+    const PanelHeader* header = reinterpret_cast<const PanelHeader*>(t.panel + v / kVecs * t.panel_stride);
+    const int at = v % kVecs * kLanes;
+    const Vec scale = load(header->scale + at);
+    const Vec bias = t.bias ? load_first(t.bias + v * kLanes, count) : zero();
+    const IVec correction = load_int(header->correction + at), zeros = load_int(header->zero + at);
+#pragma GCC unroll 64
+    for (int r = 0; r < M; ++r) {
+      const RowHeader* row = reinterpret_cast<const RowHeader*>(t.rows + r * t.row_stride);
+      float* y = t.y + r * t.ldy + v * kLanes;
+      const Vec start = t.add ? add(load_first(y, count), bias) : bias;
+      const IVec exact = sum[r][v] - correction - zeros * set_int(row->sum);
+      store_first(y, add(start, to_float(exact) * scale * broadcast(&row->scale)), count);
+    }
+  }
+}
+
+template <int M, int P>
+void tile(const Tile& t) {
+  IVec sum[M][P * kVecs];
+#pragma GCC unroll 64
+  for (int r = 0; r < M; ++r)
+#pragma GCC unroll 64
+    for (int v = 0; v < P * kVecs; ++v) sum[r][v] = izero();
+  const int8_t* w = reinterpret_cast<const int8_t*>(t.panel + sizeof(PanelHeader));
+  const char* ahead = t.prefetch;
+  const uint32_t* x[(M + 2) / 3];
+#pragma GCC unroll 64
+  for (int i = 0; i < (M + 2) / 3; ++i)
+    x[i] = reinterpret_cast<const uint32_t*>(t.rows + 3 * i * t.row_stride + sizeof(RowHeader));
+  const int64_t panel_stride = t.panel_stride, row_units = t.row_stride / 4;
+  for (int64_t u = 0; u < t.units; ++u) {
+#pragma GCC unroll 64
+    for (int p = 0; p < P; ++p) {
+      __builtin_prefetch(ahead + p * panel_stride, 0, 3);
+      IVec weights[kVecs];
+#pragma GCC unroll 64
+      for (int v = 0; v < kVecs; ++v) weights[v] = dot_weights(w + p * panel_stride + v * kLanes * kQuad);
+#pragma GCC unroll 64
+      for (int r = 0; r < M; ++r) {
+        const IVec value = dot_value(x[r / 3] + r % 3 * row_units);
+#pragma GCC unroll 64
+        for (int v = 0; v < kVecs; ++v) dot_into(sum[r][p * kVecs + v], value, weights[v]);
+      }
+    }
+    w += kPanel * kQuad;
+    ahead += kPanel * kQuad;
+#pragma GCC unroll 64
+    for (int i = 0; i < (M + 2) / 3; ++i) ++x[i];
+  }
+  finish<M, P>(t, sum);
+}
+
+template <int P, int M = 1>
+[[gnu::always_inline]] inline void tile_rows(int rows, const Tile& t) {
+  if constexpr (M < kMaxRows && (M + 1) * P * kVecs <= kAccumulators)
+    if (rows != M) return tile_rows<P, M + 1>(rows, t);
+  tile<M, P>(t);
+}
+
+constexpr int64_t kAheadBytes = 2048;  ///< that a lone tile prefetches ahead of itself
+
+template <int P>
+void run_columns(const LinearRun& a, int64_t n0) {
+  const int64_t rows = a.m1 - a.m0, tiles = (rows + kMaxRows - 1) / kMaxRows;
+  int64_t n = n0;
+  for (; P == 1 ? n < a.n1 : n + P * kPanel <= a.n1; n += P * kPanel) {
+    Tile t;
+    t.panel_stride = panel_bytes(a.k);
+    t.panel = static_cast<const char*>(a.packed) + n / kPanel * t.panel_stride;
+    t.row_stride = row_bytes(a.k);
+    t.units = units(a.k);
+    t.ldy = a.ldy;
+    t.bias = a.bias ? a.bias + n : nullptr;
+    t.add = a.accumulate;
+    t.columns = static_cast<int>(a.n1 - n < P * kPanel ? a.n1 - n : P * kPanel);
+    for (int64_t i = 0; i < tiles; ++i) {
+      const int64_t r0 = a.m0 + rows * i / tiles, r1 = a.m0 + rows * (i + 1) / tiles;
+      t.rows = static_cast<const char*>(a.prepared) + r0 * t.row_stride;
+      t.y = a.y + r0 * a.ldy + n;
+      t.prefetch = tiles == 1 ? t.panel + kAheadBytes : t.panel + P * t.panel_stride;
+      tile_rows<P>(static_cast<int>(r1 - r0), t);
+    }
+  }
+  if constexpr (P > 1)
+    if (n < a.n1) run_columns<P / 2>(a, n);
+}
+
+void run(const LinearRun& a) {
+  const int64_t rows = a.m1 - a.m0;
+  switch (rows <= kMaxRows ? panels_of(static_cast<int>(rows)) : kWidePanels) {
+    case 1:
+      return run_columns<1>(a, a.n0);
+    case 2:
+      return run_columns<2>(a, a.n0);
+    case 4:
+      return run_columns<4>(a, a.n0);
+    default:
+      return run_columns<8>(a, a.n0);
+  }
+}
