@@ -26,6 +26,13 @@ bool contains(const std::vector<int32_t>& ids, int32_t id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
+int64_t prompt_tokens_in(const StepPlan& plan) {
+  int64_t sum = 0;
+  for (const PlannedChunk& c : plan.chunks)
+    sum += std::max<int64_t>(0, std::min(c.first + c.count, c.seq->prompt_len) - c.first);
+  return sum;
+}
+
 const char* text(SampleError error) {
   return error == SampleError::kNotFinite ? "the model produced NaN or infinite logits"
                                           : "the request's token rules exclude every token";
@@ -156,13 +163,14 @@ bool Engine::Impl::step() {
     return ended || plan.preempted > 0;
   }
   double start = now();
+  int64_t tokens = prompt_tokens_in(plan), generated = counters.generation_tokens;
   if (float* logits = run(plan)) {
     sample(logits);
     commit(plan);
   }
   pacer.observe(plan.tokens, plan.prefill_tokens, now() - start);
   ++counters.steps;
-  report(plan.tokens);
+  report(tokens + counters.generation_tokens - generated);
   return true;
 }
 

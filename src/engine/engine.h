@@ -44,7 +44,9 @@ struct EngineStats {
 /// Called on the engine thread after each step, and when requests ended without one; must not block or
 /// allocate.
 struct StepReport {
-  int64_t tokens;  ///< scheduled in this step, prompt and decode; 0: no step, but requests were aborted
+  /// Prompt tokens computed and tokens generated in this step (vLLM's iteration tokens: p + m over a
+  /// request's life, where p is its prompt and m its output); 0: no step, but requests were aborted.
+  int64_t tokens;
 };
 
 class Engine {

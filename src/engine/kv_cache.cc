@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "engine/kv_blocks.h"
@@ -58,7 +59,10 @@ KvPlan plan_kv_cache(const KvSizing& s) {
                   ": lower --max-model-len (or -1 for the longest), or raise --kv-cache-memory-bytes");
     wanted_len = longest;
   }
-  return {std::min(blocks, s.max_num_seqs * peak(s, wanted_len)), wanted_len};
+  if (!s.explicit_bytes) blocks = std::min(blocks, s.max_num_seqs * peak(s, wanted_len));
+  // Slots, block * block_size + offset, are 32 bits wide.
+  blocks = std::min<int64_t>(blocks, std::numeric_limits<int32_t>::max() / s.block_size);
+  return {blocks, wanted_len};
 }
 
 size_t kv_block_bytes(const ModelInfo& model, const kernels::AttentionKernel& kernel, int block_size) {

@@ -31,8 +31,9 @@ struct KvPlan {
   int64_t max_model_len;
 };
 
-/// Never more than max_num_seqs sequences of max_model_len can use. Throws Error with the numbers when an
-/// explicit size is more than there is, or when a single sequence of max_model_len does not fit.
+/// Without an explicit size no more than max_num_seqs sequences of max_model_len can use. Throws Error with
+/// the numbers when an explicit size is more than there is, or when a single sequence of max_model_len does
+/// not fit.
 KvPlan plan_kv_cache(const KvSizing& sizing);
 
 /// Bytes of one block in all regions.
