@@ -1,7 +1,6 @@
 #include "base/team.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -19,9 +18,10 @@ using Clock = std::chrono::steady_clock;
 // A worker that finds nothing to do spins this long before it parks. Steps of a busy engine follow one
 // another faster, and an idle server stops using the CPU within it.
 constexpr auto kSpinBeforePark = std::chrono::microseconds(300);
-// The caller spins this long on pieces that others hold, then gives its time slice away: the holder may need
-// this very CPU.
-constexpr auto kSpinBeforeYield = std::chrono::microseconds(50);
+// The caller spins this long on pieces that others hold, then sleeps until the last is finished: the holder
+// may need this very CPU. (Not sched_yield: it hands a whole time slice to any niced neighbour; a woken
+// sleeper preempts that one.)
+constexpr auto kSpinBeforeSleep = std::chrono::microseconds(200);
 constexpr int kPausesPerClockRead = 32;
 
 void pause() {
@@ -105,6 +105,7 @@ struct Team::Impl {
   int first_piece = 0;
   uint32_t epoch = 0;
   alignas(64) std::atomic<int> unfinished{0};
+  std::atomic<bool> caller_sleeps{false};
 
   alignas(64) std::atomic<uint32_t> wake{0};  ///< futex word of the parked workers
   std::atomic<int> parked{0};
@@ -123,7 +124,9 @@ void Team::Impl::drain(int slot, int worker) {
   int done = 0;
   for (int piece; (piece = slots[slot].claim(slot == worker)) >= 0; ++done)
     fn(context, first_piece + piece, worker);
-  if (done) unfinished.fetch_sub(done, std::memory_order_acq_rel);
+  if (done && unfinished.fetch_sub(done, std::memory_order_seq_cst) == done &&
+      caller_sleeps.load(std::memory_order_seq_cst))
+    unfinished.notify_one();
 }
 
 void Team::Impl::work(int worker) {
@@ -175,13 +178,11 @@ void Team::Impl::publish(int pieces) {
 
 void Team::Impl::await_finish() {
   auto finished = [&] { return unfinished.load(std::memory_order_acquire) == 0; };
-  if (spin(kSpinBeforeYield, finished)) return;
-  for (int i = 0; !finished(); ++i) {
-    if (i < 100)
-      sched_yield();
-    else  // a holder of lower priority than whatever else runs there: yielding alone would starve it
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
+  if (spin(kSpinBeforeSleep, finished)) return;
+  caller_sleeps.store(true, std::memory_order_seq_cst);
+  for (int left; (left = unfinished.load(std::memory_order_seq_cst)) != 0;)
+    unfinished.wait(left, std::memory_order_seq_cst);
+  caller_sleeps.store(false, std::memory_order_relaxed);
 }
 
 Team::Team(TeamOptions options) : impl_(std::make_unique<Impl>()) {

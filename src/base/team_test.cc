@@ -81,12 +81,32 @@ TEST(Team, NeverMixesRuns) {
 TEST(Team, OtherWorkersTakeOverUnstartedPieces) {
   Team team(workers(2));
   std::vector<int> worker_of(16, -1);
+  std::atomic<bool> held{false};
   team.run(16, [&](int piece, int worker) {
     worker_of[piece] = worker;
-    if (worker == 1)
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // as if its core had been taken away
+    if (worker == 1) {
+      held = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // as if its core had been taken away
+    } else {
+      while (!held) std::this_thread::yield();
+    }
   });
-  EXPECT_LE(std::count(worker_of.begin(), worker_of.end(), 1), 1);
+  EXPECT_EQ(std::count(worker_of.begin(), worker_of.end(), 1), 1);
+}
+
+// The caller sleeps while another holds the last piece, and wakes for it.
+TEST(Team, CallerSleepsThroughALongPiece) {
+  Team team(workers(2));
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> started{0}, hits{0};
+    team.run(2, [&](int, int worker) {
+      ++started;
+      while (started < 2) std::this_thread::yield();  // one piece each
+      if (worker == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      ++hits;
+    });
+    ASSERT_EQ(hits.load(), 2);
+  }
 }
 
 TEST(Team, WorksWithTwoWorkersOnOneCpu) {

@@ -20,5 +20,6 @@ OCTAVO_INLINE IVec dot_weights(const int8_t* p) {
 }
 OCTAVO_INLINE IVec dot_value(const uint32_t* x) { return {_mm256_set1_epi32(static_cast<int>(*x))}; }
 OCTAVO_INLINE void dot_into(IVec& sum, IVec value, IVec weights) {
-  sum.v = _mm256_add_epi32(sum.v, _mm256_madd_epi16(value.v, weights.v));
+  __m256i product;  // assembly for the reason given at fma_into in vec.h
+  __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sum.v), "=&x"(product) : "x"(value.v), "x"(weights.v));
 }

@@ -8,5 +8,6 @@ OCTAVO_INLINE IVec dot_weights(const int8_t* p) {
   return {_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }
 OCTAVO_INLINE void dot_into(IVec& sum, IVec value, IVec weights) {
-  sum.v = _mm512_add_epi32(sum.v, _mm512_madd_epi16(value.v, weights.v));
+  __m512i product;
+  __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum.v), "=&v"(product) : "v"(value.v), "v"(weights.v));
 }
