@@ -4,6 +4,7 @@
 // Without --model: a Llama of 1.1 G parameters from its config alone. With it the real weights are loaded
 // (and the time that takes is printed); --dummy true keeps only its config.
 #include <chrono>
+#include <ctime>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -63,6 +64,8 @@ nlohmann::json llama_1g() {
           {"torch_dtype", "bfloat16"}};
 }
 
+/// CPU seconds of this process so far: with one worker what a busy machine leaves comparable.
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -93,17 +96,19 @@ void run(const Case& c, const Options& options, const ModelConfig& config, Model
   std::vector<TestRunner::Work> context, work;
   for (TestSequence& s : sequences) {
     for (int i = 0; i < c.context + c.tokens; ++i) s.ids.push_back((i * 7919 + 13) % config.vocab);
-    if (c.context) context.push_back({&s, c.context, false});
-    work.push_back({&s, c.tokens, false});
+    if (c.context) context.push_back({&s, c.context, TestRunner::Work::kLast});
+    work.push_back({&s, c.tokens, TestRunner::Work::kLast});
   }
   if (c.context) runner.step(context);
   std::vector<float> logits = runner.step(work);
   std::vector<double> times;
+  const double cpu_start = cpu_seconds();
   for (auto start = Clock::now(); times.size() < 3 || seconds_since(start) < options.seconds;) {
     const auto begin = Clock::now();
     runner.repeat(logits.data());
     times.push_back(seconds_since(begin));
   }
+  const double cpu = (cpu_seconds() - cpu_start) / static_cast<double>(times.size());
   std::sort(times.begin(), times.end());
   const double median = times[times.size() / 2];
   const double bytes = model.info().weight_bytes,
@@ -116,6 +121,7 @@ void run(const Case& c, const Options& options, const ModelConfig& config, Model
                          {"steps", times.size()},
                          {"ms", median * 1e3},
                          {"ms_best", times[0] * 1e3},
+                         {"cpu_ms", cpu * 1e3},
                          {"tokens_per_s", c.sequences * c.tokens / median},
                          {"weight_GB_per_s", bytes / median / 1e9},
                          {"GFLOP_per_s", flops / median / 1e9},
@@ -144,6 +150,7 @@ int main_checked(int argc, char** argv) {
   std::cout << nlohmann::json{{"bench", "model"},
                               {"case", "load"},
                               {"seconds", seconds_since(start)},
+                              {"cpu_seconds", cpu_seconds()},
                               {"weight_bytes", model->info().weight_bytes},
                               {"kernels", model->info().kernels}}
             << std::endl;

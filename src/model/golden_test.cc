@@ -66,7 +66,7 @@ struct Subject {
         vocab(model->info().vocab) {}
   std::vector<float> all_logits(const std::vector<int32_t>& ids) {
     TestSequence s{ids};
-    std::vector<float> logits = runner.step({{&s, static_cast<int>(ids.size()), true}});
+    std::vector<float> logits = runner.step({{&s, static_cast<int>(ids.size()), TestRunner::Work::kAll}});
     runner.release(s);
     return logits;
   }

@@ -75,7 +75,7 @@ struct Loaded {
   /// Logits of the last of `length` tokens.
   std::vector<float> logits(const std::vector<int32_t>& ids) {
     TestSequence s{ids};
-    std::vector<float> out = runner.step({{&s, static_cast<int>(ids.size()), false}});
+    std::vector<float> out = runner.step({{&s, static_cast<int>(ids.size()), TestRunner::Work::kLast}});
     runner.release(s);
     return out;
   }
@@ -248,7 +248,7 @@ TEST(RopeScalingTest, FrequencyFactorsOfAGgufEqualTheLlama3FormulaThatTheyReplac
   auto model = load_model(config, random_checkpoint(), machine.ctx, {WeightFormat::kF32});
   TestRunner runner(*model, machine.ctx, KvFormat::kF32, 16, 300, 1);
   TestSequence s{some_ids(601)};
-  const std::vector<float> logits = runner.step({{&s, 601, false}}),
+  const std::vector<float> logits = runner.step({{&s, 601, TestRunner::Work::kLast}}),
                            expected = by_formula.logits(some_ids(601));
   for (size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], expected[i], 1e-3);
 }
@@ -311,7 +311,9 @@ TEST(BrokenWeightsTest, AHealthyNeighbourIsNotTouched) {
   const std::vector<int32_t> good = {1, 2, 3, 4, 5, 6, 8, 9, 10, 11}, bad = {1, 2, 3, 7, 5};
   const std::vector<float> alone = loaded.logits(good);
   TestSequence a{bad}, b{good}, c{bad};
-  const std::vector<float> together = loaded.runner.step({{&a, 5, false}, {&b, 10, false}, {&c, 5, false}});
+  const std::vector<float> together = loaded.runner.step({{&a, 5, TestRunner::Work::kLast},
+                                                          {&b, 10, TestRunner::Work::kLast},
+                                                          {&c, 5, TestRunner::Work::kLast}});
   const std::vector<float> first(together.begin(), together.begin() + 96),
       second(together.begin() + 96, together.begin() + 192);
   EXPECT_EQ(greedy_token(loaded.machine.ctx, first), -1);

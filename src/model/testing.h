@@ -38,8 +38,8 @@ class TestRunner {
  public:
   struct Work {
     TestSequence* sequence;
-    int count;        ///< tokens to compute now
-    bool all_logits;  ///< of every token, else of the last
+    int count;  ///< tokens to compute now
+    enum Logits { kNone, kLast, kAll } logits;
   };
 
   TestRunner(Model& model, OpContext& ctx, kernels::KvFormat format, int block_size, int num_blocks,
@@ -130,7 +130,8 @@ class TestRunner {
         slots_[g].push_back(static_cast<int32_t>(table[p / block_size_] * block_size_ + p % block_size_));
     }
     for (int64_t p = s.done; p < end; ++p) {
-      if (w.all_logits || p == end - 1) logit_rows_.push_back(static_cast<int32_t>(ids_.size()));
+      if (w.logits == Work::kAll || (w.logits == Work::kLast && p == end - 1))
+        logit_rows_.push_back(static_cast<int32_t>(ids_.size()));
       ids_.push_back(s.ids[p]);
       positions_.push_back(static_cast<int32_t>(p));
     }
@@ -183,22 +184,23 @@ inline std::vector<Generation> generate(TestRunner& runner, OpContext& ctx, int6
   std::vector<Generation> out(prompts.size());
   while (true) {
     std::vector<TestRunner::Work> work;
-    std::vector<size_t> owners;
+    std::vector<size_t> owners;  // of the logit rows: a chunk within a prompt has none
     for (size_t i = 0; i < prompts.size(); ++i) {
       TestSequence& s = sequences[i];
       if (static_cast<int>(out[i].ids.size()) == count) continue;
-      work.push_back({&s, static_cast<int>(std::min<int64_t>(chunk, s.ids.size() - s.done)), false});
-      owners.push_back(i);
+      const int64_t left = static_cast<int64_t>(s.ids.size()) - s.done;
+      const bool last = left <= chunk;
+      work.push_back({&s, static_cast<int>(std::min<int64_t>(chunk, left)),
+                      last ? TestRunner::Work::kLast : TestRunner::Work::kNone});
+      if (last) owners.push_back(i);
     }
     if (work.empty()) break;
     const std::vector<float> logits = runner.step(work);
     for (size_t r = 0; r < owners.size(); ++r) {
-      TestSequence& s = sequences[owners[r]];
-      if (s.done < static_cast<int64_t>(s.ids.size())) continue;  // a chunk within the prompt
       Generation& g = out[owners[r]];
       g.logits.emplace_back(logits.begin() + r * vocab, logits.begin() + (r + 1) * vocab);
       g.ids.push_back(greedy_token(ctx, g.logits.back()));
-      s.ids.push_back(std::max(g.ids.back(), 0));
+      sequences[owners[r]].ids.push_back(std::max(g.ids.back(), 0));
     }
   }
   for (TestSequence& s : sequences) runner.release(s);

@@ -99,7 +99,7 @@ TEST_P(RealModelTest, PerplexityOfThePassage) {
   TestSequence s{{stored.as<int32_t>(), stored.as<int32_t>() + stored.shape.elements()}};
   double nll = 0;
   for (int64_t first = 0; first < 1000; first += 250) {
-    const std::vector<float> logits = runner_->step({{&s, 250, true}});
+    const std::vector<float> logits = runner_->step({{&s, 250, TestRunner::Work::kAll}});
     for (int64_t t = first; t < std::min<int64_t>(first + 250, 999); ++t)
       nll -= log_probability(logits.data() + (t - first) * vocab_, vocab_, s.ids[t + 1]);
   }
