@@ -51,13 +51,14 @@ void rope(OpContext& ctx, const RopeTable& table, const int32_t* positions, int6
 
 namespace {
 
+constexpr int64_t kActivationCost = 3;  ///< of an element, against one of a norm: an exp and a division
 constexpr int64_t kColumns = 2048;  ///< of a row that a piece takes: one decode row splits too
 
 /// f(row, first column, columns) over rows x n, in pieces of whole rows or of kColumns columns.
 template <class F>
 void for_tiles(OpContext& ctx, int64_t rows, int64_t n, const F& f) {
   const int64_t strips = (n + kColumns - 1) / kColumns;
-  for_ranges(ctx.team, rows * strips, std::min(n, kColumns), [&](int64_t begin, int64_t end) {
+  for_ranges(ctx.team, rows * strips, kActivationCost * std::min(n, kColumns), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t column = i % strips * kColumns;
       f(i / strips, column, std::min(kColumns, n - column));

@@ -500,6 +500,18 @@ struct Item {
     v = k + a.kv.block_size;
   }
 
+  /// The first panel has no predecessor to prefetch it: all of its lines at once.
+  void prefetch_first() const {
+    Panel<Kv> panel;
+    const int64_t begin = most(a.key0, first_key(0) / kPanel * kPanel);
+    if (!find_panel(begin, least(a.key1, begin + kPanel), panel)) return;
+    constexpr int kLine = 64 / static_cast<int>(sizeof(typename Kv::Element));
+    for (int tile = panel.tile0; tile < panel.tile1; ++tile)
+      for (int i = 0; i < kTile * layout.k_dims; i += kLine) prefetch_l2(panel.k[tile] + i);
+    for (int tile = panel.tile0; tile < panel.tile1; ++tile)
+      for (int i = 0; i < kTile * layout.v_dims; i += kLine) prefetch_l2(panel.v[tile] + i);
+  }
+
   Seen seen_by(int row, int64_t begin, const Panel<Kv>& panel) const {
     const int token = row / a.group;
     return {static_cast<int>(least(int64_t{kPanel}, most(int64_t{panel.first}, first_key(token) - begin))),
@@ -549,6 +561,7 @@ struct Item {
   }
 
   void run() {
+    prefetch_first();
     pack_queries();
     bool empty = true;
     for (int64_t begin = a.key0; begin < a.key1; begin += kSplitKeys) {
