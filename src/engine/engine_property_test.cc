@@ -25,6 +25,11 @@ EngineRequest random_request(Random& random, uint64_t id, int64_t vocab, int64_t
   // A few shared beginnings make prefix hits.
   std::vector<int32_t> prompt = numbers(
       pick(random, 0, longest / 2), static_cast<int32_t>(pick(random, 0, 3)), static_cast<int32_t>(vocab));
+  if (pick(random, 0, 3) == 0) {  // blocks of the same content after different beginnings
+    prompt.clear();
+    for (int64_t blocks = pick(random, 1, longest / 32); blocks-- > 0;)
+      prompt.insert(prompt.end(), 16, static_cast<int32_t>(pick(random, 0, 1)));
+  }
   int64_t tail = pick(random, 1, longest / 2);
   for (int64_t i = 0; i < tail; ++i) prompt.push_back(static_cast<int32_t>(pick(random, 0, vocab - 1)));
   EngineRequest r = greedy(id, std::move(prompt), pick(random, 1, 120));

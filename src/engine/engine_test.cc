@@ -340,6 +340,26 @@ TEST(Engine, SeededRequestRepeatsAmongUnseeded) {  // BL-14
   for (size_t i = 1; i < unseeded.size(); ++i) EXPECT_NE(unseeded[i], unseeded[0]);
 }
 
+TEST(Engine, RowsSampledInParallelAreTheSame) {
+  FakeEngine e(test_config(), {.vocab = 30000});
+  auto request = [](uint64_t id, int32_t i) {
+    EngineRequest r = greedy(id, {i, 5, 6}, 12);
+    r.sampling.temperature = 0.8f;
+    r.sampling.seed = i;
+    r.sampling.logprobs = 2;
+    return r;
+  };
+  std::vector<std::shared_ptr<TokenStream>> together, alone;
+  for (int32_t i = 0; i < 12; ++i) together.push_back(e.submit(request(1 + i, i)));
+  e.run();
+  for (int32_t i = 0; i < 12; ++i) {
+    alone.push_back(e.submit(request(100 + i, i)));
+    e.run();
+    EXPECT_EQ(tokens_of(*alone[i]), tokens_of(*together[i]));
+    EXPECT_EQ(alone[i]->logprobs(11)[2].logprob, together[i]->logprobs(11)[2].logprob);
+  }
+}
+
 TEST(Engine, ReportsSteps) {
   FakeEngine e;
   std::vector<int64_t> reports;
