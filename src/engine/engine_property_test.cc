@@ -149,21 +149,32 @@ TEST(EngineProperty, SlidingWindow) { fake_mixes({{2, 40}}, 9, 101, 1); }  // wh
 TEST(EngineProperty, FullAndSliding) { fake_mixes({{1, 0}, {2, 40}}, 18, 201, 5); }
 TEST(EngineProperty, TwoWindowsAndFull) { fake_mixes({{1, 33}, {1, 0}, {1, 7}}, 26, 301, 5); }
 
-void golden_mixes(const std::string& name, int64_t least_blocks) {
+void golden_mixes(const std::string& name, int64_t least_blocks, kernels::WeightFormat dtype,
+                  kernels::KvFormat kv_format) {
   EngineConfig calm = test_config(500);
   calm.enable_prefix_caching = false;
-  Engine solo(golden_model(name), calm, test_team(), kernels::select());
+  calm.kv_format = kv_format;
+  Engine solo(golden_model(name, dtype), calm, test_team(), kernels::select());
   uint64_t solo_id = 0;
   for (unsigned seed = 1; seed <= std::min(3u, kSeeds / 4); ++seed) {
     SCOPED_TRACE(str(name, " seed ", seed));
     Random random(seed);
-    Engine busy(golden_model(name), random_config(random, least_blocks), test_team(), kernels::select());
+    EngineConfig config = random_config(random, least_blocks);
+    config.kv_format = kv_format;
+    Engine busy(golden_model(name, dtype), config, test_team(), kernels::select());
     run_mix(random, {.requests = 16, .vocab = solo.model_info().vocab}, busy, solo, &solo_id);
   }
 }
 
-TEST(EngineProperty, GoldenLlama) { golden_mixes("llama-bias-gqa3-tied", 12); }
-TEST(EngineProperty, GoldenMistralWithWindow) { golden_mixes("mistral-swa32", 9); }
+TEST(EngineProperty, GoldenLlama) {
+  golden_mixes("llama-bias-gqa3-tied", 12, kernels::WeightFormat::kF32, kernels::KvFormat::kF32);
+}
+TEST(EngineProperty, GoldenLlamaInBF16) {
+  golden_mixes("llama3-rope-sharded", 12, kernels::WeightFormat::kBF16, kernels::KvFormat::kBF16);
+}
+TEST(EngineProperty, GoldenMistralWithWindow) {
+  golden_mixes("mistral-swa32", 9, kernels::WeightFormat::kBF16, kernels::KvFormat::kF32);
+}
 
 /// BL-25: the same set one by one, at once, in small steps, twice with the prefix cache, staggered.
 TEST(EngineProperty, BatchedAsAlone) {

@@ -70,12 +70,12 @@ inline std::vector<int32_t> tokens_of(const TokenStream& stream) {
 }
 
 /// A checkpoint of the golden models.
-inline std::unique_ptr<Model> golden_model(const std::string& name) {
+inline std::unique_ptr<Model> golden_model(const std::string& name,
+                                           kernels::WeightFormat dtype = kernels::WeightFormat::kF32) {
   Workspace workspace(size_t{1} << 30);
   OpContext ctx{test_team(), workspace, kernels::select()};
   std::string folder = std::string(OCTAVO_SHARED_DIR "/golden/models/") + name;
-  return load_model(load_model_config(folder), open_checkpoint(folder), ctx,
-                    {.dtype = kernels::WeightFormat::kF32});
+  return load_model(load_model_config(folder), open_checkpoint(folder), ctx, {.dtype = dtype});
 }
 
 }  // namespace octavo
