@@ -25,6 +25,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 # A kernel folder sees the table, its own vec.h, the generic algorithms and nothing else of ours; an extension
 # (avx512_bf16) sees its base's folder (avx512) too.
 NOT_AN_ISA = {"generic"}
+BASE = {"avx_vnni": "avx2"}
 
 
 def offences(root):
@@ -48,7 +49,7 @@ def offences(root):
                 yield f"{path}:{number}: include \"{match.group(1)}\" by its path from src/"
             elif target[0] != own and LAYERS[target[0]] >= LAYERS[own]:
                 yield f"{path}:{number}: {own} ({LAYERS[own]}) includes {target[0]} ({LAYERS[target[0]]})"
-            elif isa and target[0] == "kernels" and len(target) > 2 and target[1] not in {isa, isa.split("_")[0], "generic"}:
+            elif isa and target[0] == "kernels" and len(target) > 2 and target[1] not in {isa, BASE.get(isa, isa.split("_")[0]), "generic"}:
                 yield f"{path}:{number}: kernels/{isa} includes {match.group(1)}"
             elif isa and target[0] != "kernels":
                 yield f"{path}:{number}: a kernel includes {match.group(1)}"

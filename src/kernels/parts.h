@@ -40,6 +40,11 @@ extern const ElementwiseKernels elementwise;
 extern const SamplingKernels sampling;
 }  // namespace avx512
 
+namespace avx_vnni {
+extern const KernelParts parts;
+extern const LinearKernel linear_w8a8;
+}  // namespace avx_vnni
+
 namespace avx512_vnni {
 extern const KernelParts parts;
 extern const LinearKernel linear_w8a8;

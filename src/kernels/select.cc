@@ -20,6 +20,7 @@ constexpr Level kLevels[] = {
     {&scalar::parts, [](const CpuFeatures&) { return true; }},
 #if defined(__x86_64__)
     {&avx2::parts, [](const CpuFeatures& f) { return f.avx2; }},
+    {&avx_vnni::parts, [](const CpuFeatures& f) { return f.avx_vnni; }},
     {&avx512::parts, [](const CpuFeatures& f) { return f.avx512; }},
     {&avx512_vnni::parts, [](const CpuFeatures& f) { return f.avx512_vnni; }},
     {&avx512_bf16::parts, [](const CpuFeatures& f) { return f.avx512_bf16; }},

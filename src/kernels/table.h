@@ -150,7 +150,8 @@ struct KernelTable {
   SamplingKernels sampling;
 };
 
-/// The table for this CPU, or for the level named by OCTAVO_ISA (scalar, avx2, avx512, amx) if that is lower.
+/// The table for this CPU, or for the level named by OCTAVO_ISA if that is lower. Levels: scalar,
+/// avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16 (select.cc).
 const KernelTable& select();
 /// As select(), capped at `isa`; throws Error if the name is unknown. Tests run every level that the machine has.
 const KernelTable& select(const char* isa);

@@ -1,0 +1,10 @@
+#include "kernels/parts.h"
+
+namespace octavo::kernels::avx_vnni {
+
+constinit const KernelParts parts = {
+    .isa = "avx_vnni",
+    .linear = {nullptr, nullptr, &linear_w8a8},
+};
+
+}  // namespace octavo::kernels::avx_vnni
