@@ -108,7 +108,8 @@ HttpResponse HttpClient::head(const std::string& url) {
     bool redirect = response.status >= 300 && response.status < 400;
     if (!redirect || !location.starts_with('/') || location.starts_with("//") || i == kMaxRedirects)
       return response;
-    target = target.substr(0, target.find('/', target.find("://") + 3)) + location;
+    target.resize(target.find('/', target.find("://") + 3));  // scheme and host stay
+    target += location;
   }
 }
 
