@@ -1,6 +1,6 @@
 // The pre-tokenizer patterns of the large families, written out as scanners. Linear in the text by
-// construction and, measured on English text, about 8 times as fast as the same pattern in PCRE2's JIT
-// (bench_tokenizer).
+// construction, and about three times as fast as the same pattern in PCRE2's JIT (English text: 390 against
+// 117 MB/s for Llama 3).
 #pragma once
 
 #include <string_view>

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <random>
 #include <thread>
 
@@ -49,6 +50,19 @@ TEST(Tokenizer, ErrorsNameFileAndPlace) {
                   .starts_with("x.json.model.vocab: the id of \"a\""));
   EXPECT_EQ(error_of(R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}})"),
             "x.json.model.vocab: \"b\" has the id 0 of another token");
+}
+
+// The tokenizers of the tiny models: loaded, and text survives.
+TEST(Tokenizer, LoadsThoseOfTheTinyModels) {
+  int count = 0;
+  for (const auto& folder : std::filesystem::directory_iterator(golden_path("models"))) {
+    const std::string name = "models/" + folder.path().filename().string() + "/tokenizer.json";
+    const auto tokenizer = Tokenizer::from_json(read_golden(name), name);
+    const std::string text = name.find("bert") == name.npos ? "The naïve  café, 12 日" : "the cat";
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(text, true), true), text) << name;
+    ++count;
+  }
+  EXPECT_GT(count, 25);
 }
 
 TEST(Tokenizer, RepairsTextThatIsNotUtf8) {
