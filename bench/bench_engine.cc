@@ -1,6 +1,7 @@
 // What the engine costs beside the model, in microseconds a step, and the sampler alone:
 //   bench_engine [--vocab 49152] [--steps 300]
 //   bench_engine --prefix MODEL      TTFT of a 1,000-token prompt, then of one with the same beginning
+//   bench_engine --stall MODEL       step times of running streams when a prompt of 2,000 tokens arrives
 // The model is a stand-in that copies ready-made logits; its own time is taken off.
 #include <algorithm>
 #include <chrono>
@@ -174,10 +175,52 @@ void prefix(const std::string& path, Team& team) {
   std::cout << Json{{"bench", "prefix"}, {"times_lower", first / second}} << std::endl;
 }
 
+/// Four streams decode; then a prompt of 2,000 tokens comes. How long do the streams wait for a token?
+void stall(const std::string& path, Team& team) {
+  Workspace workspace(size_t{4} << 30);
+  OpContext ctx{team, workspace, kernels::select()};
+  EngineConfig config;
+  config.kv_cache_bytes = size_t{1} << 30;
+  Engine engine(load_model(load_model_config(path), open_checkpoint(path), ctx), config, team,
+                kernels::select());
+  auto submit = [&](uint64_t id, int64_t prompt, int64_t max_tokens) {
+    EngineRequest r;
+    r.id = id;
+    for (int64_t i = 0; i < prompt; ++i)
+      r.prompt.push_back(static_cast<int32_t>(1000 + (i * 37 + id) % 20000));
+    r.sampling.temperature = 0;
+    r.sampling.max_tokens = max_tokens;
+    return engine.submit(std::move(r), nullptr);
+  };
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (uint64_t id = 1; id <= 4; ++id) streams.push_back(submit(id, 50, 4000));
+  for (int i = 0; i < 20; ++i) engine.step();
+  auto timed_steps = [&](auto done) {
+    std::vector<double> times;
+    while (!done(times)) {
+      double start = now();
+      engine.step();
+      times.push_back((now() - start) * 1e3);
+    }
+    std::sort(times.begin(), times.end());
+    return times;
+  };
+  auto before = timed_steps([](auto& times) { return times.size() == 50; });
+  auto prompt = submit(9, 2000, 1);
+  auto during = timed_steps([&](auto&) { return prompt->finished(); });
+  std::cout << Json{{"bench", "long_prompt_beside_streams"},
+                    {"step_ms_before", before[before.size() / 2]},
+                    {"step_ms_during_median", during[during.size() / 2]},
+                    {"step_ms_during_max", during.back()},
+                    {"steps", during.size()},
+                    {"prompt_ttft_ms", (prompt->info().first_token - prompt->info().arrival) * 1e3}}
+            << std::endl;
+}
+
 int run(int argc, char** argv) {
   int64_t vocab = 49152;
   int steps = 300;
-  std::string prefix_model;
+  std::string prefix_model, stall_model;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i], value = argv[i + 1];
     if (flag == "--vocab")
@@ -186,12 +229,16 @@ int run(int argc, char** argv) {
       steps = std::stoi(value);
     else if (flag == "--prefix")
       prefix_model = value;
+    else if (flag == "--stall")
+      stall_model = value;
     else
       throw Error("unknown flag ", flag);
   }
   Team team({.cpus = {0, 1}, .pin = true});
   if (!prefix_model.empty()) {
     prefix(prefix_model, team);
+  } else if (!stall_model.empty()) {
+    stall(stall_model, team);
   } else {
     engine_overhead(vocab, steps, team);
     sampler_rows(vocab);
