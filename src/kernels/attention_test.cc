@@ -34,11 +34,20 @@ double nearest_e4m3(double x) {
 /// `kept` of x[i], a row whose largest magnitude is `highest`.
 void check(KvFormat format, float x, float kept, float highest) {
   switch (format) {
-    case KvFormat::kF32: ASSERT_EQ(kept, x); return;
-    case KvFormat::kBF16: ASSERT_EQ(kept, to_float(to_bf16(x))); return;
-    case KvFormat::kFP8: ASSERT_EQ(kept, nearest_e4m3(x)) << x; return;
-    case KvFormat::kInt8: ASSERT_LE(std::fabs(kept - x), highest / 127 * 0.50001f) << x; return;
-    default: FAIL();
+    case KvFormat::kF32:
+      ASSERT_EQ(kept, x);
+      return;
+    case KvFormat::kBF16:
+      ASSERT_EQ(kept, to_float(to_bf16(x)));
+      return;
+    case KvFormat::kFP8:
+      ASSERT_EQ(kept, nearest_e4m3(x)) << x;
+      return;
+    case KvFormat::kInt8:
+      ASSERT_LE(std::fabs(kept - x), highest / 127 * 0.50001f) << x;
+      return;
+    default:
+      FAIL();
   }
 }
 
@@ -54,7 +63,8 @@ TEST(KvFormats, KeepTokensWhereTheyWerePut) {
         std::vector<std::byte> block(kernel.head_bytes(block_size, dim), std::byte{0xff});
         std::vector<float> k(block_size * dim), v(k.size()), back_k(dim), back_v(dim);
         for (size_t i = 0; i < k.size(); ++i) {
-          const float scale = std::exp(4 * normal(gen) - 2);  // FP8's subnormals and saturation are among them
+          const float scale =
+              std::exp(4 * normal(gen) - 2);  // FP8's subnormals and saturation are among them
           k[i] = scale * normal(gen);
           v[i] = i % 7 == 0 ? 0 : scale * normal(gen);
         }

@@ -47,7 +47,8 @@ struct Row {
 
 constexpr int64_t kLengths[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 576, 1000, 2048, 4099};
 
-/// Largest relative error of f over every stride-th float in [low, high] (all of them with OCTAVO_EXHAUSTIVE=1: minutes).
+/// Largest relative error of f over every stride-th float in [low, high] (all of them with
+/// OCTAVO_EXHAUSTIVE=1: minutes).
 template <class F, class G>
 double worst_error(float low, float high, F kernel, G reference) {
   const uint64_t stride = std::getenv("OCTAVO_EXHAUSTIVE") ? 1 : 509;
@@ -116,7 +117,9 @@ TEST(Elementwise, TanhIsWithinItsBound) {
 
 double silu(double x) { return x / (1 + std::exp(-x)); }
 double gelu(double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2.0)); }
-double gelu_tanh(double x) { return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double gelu_tanh(double x) {
+  return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
 
 // Relative to the result down to the tail, where nothing is left of it in a network's sum; absolute below.
 TEST(Elementwise, ActivationsAreWithinTheirBounds) {
@@ -141,7 +144,10 @@ TEST(Elementwise, GatedActivationsMultiply) {
   for_isas([](const ElementwiseKernels& k) {
     for (int64_t n : kLengths) {
       Row gate(n, 1), up(n, 2), y(n);
-      struct { decltype(k.silu_mul) gated; decltype(k.silu) plain; } pairs[] = {
+      struct {
+        decltype(k.silu_mul) gated;
+        decltype(k.silu) plain;
+      } pairs[] = {
           {k.silu_mul, k.silu}, {k.gelu_mul, k.gelu}, {k.gelu_tanh_mul, k.gelu_tanh}, {k.relu_mul, k.relu}};
       for (auto [gated, plain] : pairs) {
         gated(gate.data, up.data, n, y.data);

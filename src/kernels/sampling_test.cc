@@ -83,7 +83,8 @@ TEST(Sampling, CountsElementsAtLeastThreshold) {
       auto x = logits(n, 9);
       for (int64_t i = 0; i < n; ++i) x[i] = std::round(x[i]);
       for (float t : {-100.0f, 0.0f, 3.0f, 100.0f, kInf})
-        EXPECT_EQ(k.count_above(x.data(), t, n), std::count_if(x.begin(), x.end(), [t](float v) { return v >= t; }));
+        EXPECT_EQ(k.count_above(x.data(), t, n),
+                  std::count_if(x.begin(), x.end(), [t](float v) { return v >= t; }));
     }
   });
 }

@@ -1,7 +1,8 @@
-// A step's attention becomes tiles (some tokens of one sequence), each of which is an item for every KV head; a tile that is
-// long against the whole step is also split over keys at multiples of kSplitKeys, and whoever ends the last split of a
-// tile's head merges them. Items are handed out longest first from one counter. The kernel makes the same bits of a row
-// however it is tiled and split (kernels/table.h), so all of this is about time only.
+// A step's attention becomes tiles (some tokens of one sequence), each of which is an item for every KV head;
+// a tile that is long against the whole step is also split over keys at multiples of kSplitKeys, and whoever
+// ends the last split of a tile's head merges them. Items are handed out longest first from one counter. The
+// kernel makes the same bits of a row however it is tiled and split (kernels/table.h), so all of this is
+// about time only.
 #include "ops/attention.h"
 
 #include <algorithm>
@@ -35,8 +36,8 @@ struct Tile {
   double ns;           ///< of one part
 };
 
-/// Estimated time of `rows` queries against `keys` of one KV head, as measured with AVX2 on a Zen 4 core: K and V read at
-/// 15 GB/s, or the products at 85 GFLOP/s, and 300 ns for an item however short.
+/// Estimated time of `rows` queries against `keys` of one KV head, as measured with AVX2 on a Zen 4 core: K
+/// and V read at 15 GB/s, or the products at 85 GFLOP/s, and 300 ns for an item however short.
 double estimate_ns(int64_t rows, int64_t keys, int head_dim, int element_bytes) {
   const double cells = static_cast<double>(keys) * head_dim;
   return cells * std::max(2 * element_bytes / 15.0, 4 * rows / 85.0) + 300;
@@ -44,18 +45,26 @@ double estimate_ns(int64_t rows, int64_t keys, int head_dim, int element_bytes) 
 
 class Plan {
  public:
-  Plan(OpContext& ctx, const StepInput& step, const KvGroupStep& group, const LayerKv& kv, const AttentionShape& shape,
-       const float* q, int64_t ldq, float* out, int64_t ldo)
-      : ctx_(ctx), step_(step), group_(group), kv_(kv), shape_(shape),
-        kernel_(ctx.kernels.attention[static_cast<int>(kv.format)]), q_(q), ldq_(ldq), out_(out), ldo_(ldo),
-        heads_per_kv_(shape.heads / shape.kv_heads), tile_tokens_(std::max(1, kernel_.tile_rows / heads_per_kv_)) {}
+  Plan(OpContext& ctx, const StepInput& step, const KvGroupStep& group, const LayerKv& kv,
+       const AttentionShape& shape, const float* q, int64_t ldq, float* out, int64_t ldo)
+      : ctx_(ctx),
+        step_(step),
+        group_(group),
+        kv_(kv),
+        shape_(shape),
+        kernel_(ctx.kernels.attention[static_cast<int>(kv.format)]),
+        q_(q),
+        ldq_(ldq),
+        out_(out),
+        ldo_(ldo),
+        heads_per_kv_(shape.heads / shape.kv_heads),
+        tile_tokens_(std::max(1, kernel_.tile_rows / heads_per_kv_)) {}
 
   void run() {
     make_tiles();
     split_tiles();
-    std::sort(tiles_, tiles_ + num_tiles_, [](const Tile& a, const Tile& b) {
-      return a.ns != b.ns ? a.ns > b.ns : a.token < b.token;
-    });
+    std::sort(tiles_, tiles_ + num_tiles_,
+              [](const Tile& a, const Tile& b) { return a.ns != b.ns ? a.ns > b.ns : a.token < b.token; });
     for (int i = 0; i < num_tiles_; ++i) {
       tiles_[i].first_item = num_items_;
       num_items_ += tiles_[i].parts * shape_.kv_heads;
@@ -98,8 +107,8 @@ class Plan {
         tile.key0 = first / kSplitKeys * kSplitKeys;
         tile.key1 = position + tile.tokens;
         tile.parts = 1;
-        tile.ns = estimate_ns(tile.tokens * heads_per_kv_, tile.key1 - first, shape_.head_dim,
-                              element_bytes());
+        tile.ns =
+            estimate_ns(tile.tokens * heads_per_kv_, tile.key1 - first, shape_.head_dim, element_bytes());
         total_ns_ += tile.ns * shape_.kv_heads;
       }
     }
@@ -129,7 +138,8 @@ class Plan {
 
   void run_item(int index, void* scratch) const {
     const Tile& tile = *(std::upper_bound(tiles_, tiles_ + num_tiles_, index,
-                                          [](int i, const Tile& t) { return i < t.first_item; }) - 1);
+                                          [](int i, const Tile& t) { return i < t.first_item; }) -
+                         1);
     const int head = (index - tile.first_item) / tile.parts, part = (index - tile.first_item) % tile.parts;
     const int64_t column = int64_t{head} * heads_per_kv_ * shape_.head_dim;
     Attend a = {
@@ -160,8 +170,8 @@ class Plan {
     a.key1 = std::min(a.key0 + kSplitKeys, a.key1);
     kernel_.attend(a);
     if (std::atomic_ref<int32_t>(tile.remaining[head]).fetch_sub(1, std::memory_order_acq_rel) == 1)
-      kernel_.merge(partials, stride, tile.parts, tile.tokens * heads_per_kv_, shape_.head_dim, a.sinks, a.group, a.out,
-                    a.ldo);
+      kernel_.merge(partials, stride, tile.parts, tile.tokens * heads_per_kv_, shape_.head_dim, a.sinks,
+                    a.group, a.out, a.ldo);
   }
 
   OpContext& ctx_;
@@ -184,19 +194,20 @@ class Plan {
 
 }  // namespace
 
-void write_kv(OpContext& ctx, const StepInput& step, const KvGroupStep& group, const LayerKv& kv, const float* k,
-              int64_t ldk, const float* v, int64_t ldv) {
+void write_kv(OpContext& ctx, const StepInput& step, const KvGroupStep& group, const LayerKv& kv,
+              const float* k, int64_t ldk, const float* v, int64_t ldv) {
   const kernels::KvView& view = kv.view;
   const AttentionKernel& kernel = ctx.kernels.attention[static_cast<int>(kv.format)];
-  for_ranges(ctx.team, step.num_tokens, int64_t{2} * view.kv_heads * view.head_dim, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const int32_t block = group.slots[t] / view.block_size, offset = group.slots[t] % view.block_size;
-      for (int h = 0; h < view.kv_heads; ++h)
-        kernel.write(k + t * ldk + int64_t{h} * view.head_dim, v + t * ldv + int64_t{h} * view.head_dim,
-                     view.base + (int64_t{block} * view.kv_heads + h) * view.head_bytes, offset, view.block_size,
-                     view.head_dim);
-    }
-  });
+  for_ranges(
+      ctx.team, step.num_tokens, int64_t{2} * view.kv_heads * view.head_dim, [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t) {
+          const int32_t block = group.slots[t] / view.block_size, offset = group.slots[t] % view.block_size;
+          for (int h = 0; h < view.kv_heads; ++h)
+            kernel.write(k + t * ldk + int64_t{h} * view.head_dim, v + t * ldv + int64_t{h} * view.head_dim,
+                         view.base + (int64_t{block} * view.kv_heads + h) * view.head_bytes, offset,
+                         view.block_size, view.head_dim);
+        }
+      });
 }
 
 void attention(OpContext& ctx, const StepInput& step, const KvGroupStep& group, const LayerKv& kv,
@@ -220,11 +231,15 @@ size_t attention_workspace(const OpContext& ctx, const AttentionShape& shape, in
     tile_rows = std::max(tile_rows, rows);
     scratch = std::max(scratch, kernel.scratch_bytes(rows, shape.head_dim, kernel.block_step));
   }
-  // At most kItemsPerWorker tile heads a worker are above the limit of split_tiles(), so that many tiles are split.
+  // At most kItemsPerWorker tile heads a worker are above the limit of split_tiles(), so that many tiles are
+  // split.
   const size_t splits = static_cast<size_t>((max_context + kSplitKeys - 1) / kSplitKeys);
-  const size_t split_tiles = std::min<size_t>(max_tokens, static_cast<size_t>(kItemsPerWorker) * ctx.team.size());
-  const size_t split_rows = std::min<size_t>(static_cast<size_t>(max_tokens) * shape.heads, split_tiles * tile_rows);
-  const size_t partials = std::min(kMaxPartialBytes, splits * split_rows * (shape.head_dim + 2) * sizeof(float));
+  const size_t split_tiles =
+      std::min<size_t>(max_tokens, static_cast<size_t>(kItemsPerWorker) * ctx.team.size());
+  const size_t split_rows =
+      std::min<size_t>(static_cast<size_t>(max_tokens) * shape.heads, split_tiles * tile_rows);
+  const size_t partials =
+      std::min(kMaxPartialBytes, splits * split_rows * (shape.head_dim + 2) * sizeof(float));
   const size_t tiles = static_cast<size_t>(max_seqs) + max_tokens;
   const size_t counters = split_tiles * (shape.kv_heads * sizeof(int32_t) + 2 * Workspace::kAlign);
   return tiles * sizeof(Tile) + partials + counters + (scratch + Workspace::kAlign) * ctx.team.size() +

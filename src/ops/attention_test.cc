@@ -1,5 +1,5 @@
-// Paged attention on every ISA that the machine runs: against double precision, and bit for bit against itself however a
-// sequence is cut into steps, batched with others, laid out in blocks or split over workers.
+// Paged attention on every ISA that the machine runs: against double precision, and bit for bit against
+// itself however a sequence is cut into steps, batched with others, laid out in blocks or split over workers.
 #include "ops/attention.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,8 @@ struct Sequence {
 /// A KV cache whose memory starts as NaN, with blocks handed out in random order.
 class Cache {
  public:
-  Cache(const kernels::KernelTable& table, KvFormat format, const Case& c, int blocks, std::mt19937& gen) : free_(blocks) {
+  Cache(const kernels::KernelTable& table, KvFormat format, const Case& c, int blocks, std::mt19937& gen)
+      : free_(blocks) {
     const auto& kernel = table.attention[static_cast<int>(format)];
     const int64_t head_bytes = static_cast<int64_t>(kernel.head_bytes(c.block_size, c.head_dim));
     memory_.resize(static_cast<size_t>(head_bytes) * c.kv_heads * blocks + 64, std::byte{0xff});
@@ -71,11 +72,17 @@ struct Part {
 
 class Runner {
  public:
-  Runner(const char* isa, int workers, KvFormat format, const Case& c, const std::vector<Sequence>& sequences, unsigned seed)
-      : c_(c), sequences_(sequences), gen_(seed), team_(TeamOptions{std::vector<int>(workers, 0), false}),
-        ctx_{team_, workspace_, kernels::select(isa)}, cache_(ctx_.kernels, format, c, blocks_needed(), gen_) {
+  Runner(const char* isa, int workers, KvFormat format, const Case& c, const std::vector<Sequence>& sequences,
+         unsigned seed)
+      : c_(c),
+        sequences_(sequences),
+        gen_(seed),
+        team_(TeamOptions{std::vector<int>(workers, 0), false}),
+        ctx_{team_, workspace_, kernels::select(isa)},
+        cache_(ctx_.kernels, format, c, blocks_needed(), gen_) {
     max_blocks_ = 1;
-    for (const Sequence& s : sequences) max_blocks_ = std::max(max_blocks_, (s.length + c.block_size - 1) / c.block_size);
+    for (const Sequence& s : sequences)
+      max_blocks_ = std::max(max_blocks_, (s.length + c.block_size - 1) / c.block_size);
     tables_.assign(sequences.size(), std::vector<int32_t>(max_blocks_, -1));
     for (const Sequence& s : sequences) out.emplace_back(int64_t{s.length} * row());
     kept_.resize(sequences.size(), Sequence{});
@@ -110,14 +117,21 @@ class Runner {
     }
     const KvGroupStep group{tables.data(), max_blocks_, slots.data()};
     const int tokens = static_cast<int>(positions.size());
-    const StepInput input{tokens, nullptr, positions.data(), static_cast<int>(parts.size()), query_start.data(),
-                          context.data(), &group, 0, nullptr};
-    const AttentionShape shape{c_.heads, c_.kv_heads, c_.head_dim, 1 / std::sqrt(static_cast<float>(c_.head_dim)),
-                               c_.window, c_.softcap, c_.sinks ? sinks_.data() : nullptr};
+    const StepInput input{
+        tokens, nullptr, positions.data(), static_cast<int>(parts.size()), query_start.data(), context.data(),
+        &group, 0,       nullptr};
+    const AttentionShape shape{c_.heads,
+                               c_.kv_heads,
+                               c_.head_dim,
+                               1 / std::sqrt(static_cast<float>(c_.head_dim)),
+                               c_.window,
+                               c_.softcap,
+                               c_.sinks ? sinks_.data() : nullptr};
     std::vector<float> result(tokens * row());
     write_kv(ctx_, input, group, cache_.kv, k.data(), kv_row(), v.data(), kv_row());
     attention(ctx_, input, group, cache_.kv, shape, q.data(), row(), result.data(), row());
-    bound_ = std::max(bound_, attention_workspace(ctx_, shape, tokens, static_cast<int>(parts.size()), int64_t{max_blocks_} * c_.block_size));
+    bound_ = std::max(bound_, attention_workspace(ctx_, shape, tokens, static_cast<int>(parts.size()),
+                                                  int64_t{max_blocks_} * c_.block_size));
     ASSERT_LE(workspace_.peak(), bound_);
     const float* from = result.data();
     for (const Part& p : parts) {
@@ -226,9 +240,19 @@ void for_kernels(F f) {
 
 TEST(Attention, EqualsDoublePrecision) {
   const Case cases[] = {
-      {4, 2, 64},           {8, 8, 15},          {6, 2, 80, 32},      {7, 1, 22},
-      {4, 4, 128, 48},      {2, 1, 96, 16, 100}, {16, 1, 112},        {4, 2, 256, 16, 0, 5},
-      {8, 2, 16, 16, 0, 0, true}, {32, 1, 16}, {12, 4, 64, 64, 33, 20, true}, {1, 1, 1}, {9, 3, 33, 16, 1},
+      {4, 2, 64},
+      {8, 8, 15},
+      {6, 2, 80, 32},
+      {7, 1, 22},
+      {4, 4, 128, 48},
+      {2, 1, 96, 16, 100},
+      {16, 1, 112},
+      {4, 2, 256, 16, 0, 5},
+      {8, 2, 16, 16, 0, 0, true},
+      {32, 1, 16},
+      {12, 4, 64, 64, 33, 20, true},
+      {1, 1, 1},
+      {9, 3, 33, 16, 1},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(str(c.heads, "/", c.kv_heads, " heads of ", c.head_dim, ", window ", c.window));
@@ -241,27 +265,39 @@ TEST(Attention, EqualsDoublePrecision) {
         for (int t = sequences[s].length - 1; t >= 0; t -= 29) {
           const auto expected = runner.expected(s, t);
           const float* out = runner.out[s].data() + t * runner.row();
-          for (int64_t i = 0; i < runner.row(); ++i) ASSERT_NEAR(out[i], expected[i], 4e-6) << s << " " << t << " " << i;
+          for (int64_t i = 0; i < runner.row(); ++i)
+            ASSERT_NEAR(out[i], expected[i], 4e-6) << s << " " << t << " " << i;
         }
     });
   }
 }
 
-// Every row: alone one by one, in chunks of 1, 7, 16 and 64, all at once, with 1, 2 or 3 workers, other block orders.
+// Every row: alone one by one, in chunks of 1, 7, 16 and 64, all at once, with 1, 2 or 3 workers, other block
+// orders.
 TEST(Attention, SameBitsHoweverComputed) {
   constexpr int kLength = 1100;  // three splits
-  const Case cases[] = {{4, 2, 64}, {3, 1, 15, 48}, {8, 2, 32, 16, 300}, {4, 1, 80, 32, 0, 3, true}, {12, 1, 16, 16, 1000}};
+  const Case cases[] = {
+      {4, 2, 64}, {3, 1, 15, 48}, {8, 2, 32, 16, 300}, {4, 1, 80, 32, 0, 3, true}, {12, 1, 16, 16, 1000}};
   for (const Case& c : cases) {
     const auto sequences = make_sequences(c, {kLength}, 11);
     for_kernels([&](const char* isa, KvFormat format) {
-      if (format >= KvFormat::kFP8 && &c != cases) return;  // the storage format does not touch what the others vary
+      if (format >= KvFormat::kFP8 && &c != cases)
+        return;  // the storage format does not touch what the others vary
       Runner whole(isa, 1, format, c, sequences, 1);
       whole.step({{0, 0, kLength}});
-      struct Way { int workers, first, chunk; };
-      for (Way way : {Way{1, kLength - 60, 1}, {2, 800, 7}, {1, 500, 16}, {3, 3, 64}, {3, kLength - 20, 1}, {2, 0, kLength}}) {
+      struct Way {
+        int workers, first, chunk;
+      };
+      for (Way way : {Way{1, kLength - 60, 1},
+                      {2, 800, 7},
+                      {1, 500, 16},
+                      {3, 3, 64},
+                      {3, kLength - 20, 1},
+                      {2, 0, kLength}}) {
         Runner other(isa, way.workers, format, c, sequences, way.chunk);
         other.run_chunked(0, way.first, way.chunk);
-        ASSERT_EQ(std::memcmp(whole.out[0].data(), other.out[0].data(), whole.out[0].size() * sizeof(float)), 0)
+        ASSERT_EQ(std::memcmp(whole.out[0].data(), other.out[0].data(), whole.out[0].size() * sizeof(float)),
+                  0)
             << c.head_dim << " chunk " << way.chunk << " after " << way.first << ", workers " << way.workers;
       }
     });
@@ -294,7 +330,9 @@ TEST(Attention, SameBitsInRaggedBatches) {
       for (int s = 0; s < 6; ++s) more |= done[s] < sequences[s].length;
     }
     for (int s = 0; s < 6; ++s)
-      ASSERT_EQ(std::memcmp(alone.out[s].data(), batched.out[s].data(), alone.out[s].size() * sizeof(float)), 0) << s;
+      ASSERT_EQ(std::memcmp(alone.out[s].data(), batched.out[s].data(), alone.out[s].size() * sizeof(float)),
+                0)
+          << s;
   });
 }
 

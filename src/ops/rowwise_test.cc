@@ -110,8 +110,8 @@ TEST(Rowwise, EmbeddingReadsBothTypes) {
   for (bool bf16 : {false, true}) {
     const auto y = same_on_workers([&](OpContext& ctx) {
       std::vector<float> out(kRows * kWidth);
-      embedding(ctx, {bf16 ? static_cast<const void*>(half.data()) : rows.data(), bf16, kVocab, kWidth}, ids.data(), kRows,
-                out.data());
+      embedding(ctx, {bf16 ? static_cast<const void*>(half.data()) : rows.data(), bf16, kVocab, kWidth},
+                ids.data(), kRows, out.data());
       return out;
     });
     for (int64_t i = 0; i < kRows * kWidth; ++i) {

@@ -111,8 +111,9 @@ OCTAVO_INLINE void store_bf16(uint16_t* p, Vec a) {
 OCTAVO_INLINE Vec load_s8(const int8_t* p) {
   return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))};
 }
-// The code's seven bits become the top of a float16's exponent and mantissa (bias 15, not 7: hence 2^-8), its sign extends
-// to bit 15. Unlike a shift into a float's fields and a multiplication, VCVTPH2PS takes subnormals at full speed everywhere.
+// The code's seven bits become the top of a float16's exponent and mantissa (bias 15, not 7: hence 2^-8), its
+// sign extends to bit 15. Unlike a shift into a float's fields and a multiplication, VCVTPH2PS takes
+// subnormals at full speed everywhere.
 OCTAVO_INLINE Vec load_e4m3(const uint8_t* p) {
   const __m128i x = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
   return {_mm256_cvtph_ps(_mm_and_si128(_mm_slli_epi16(x, 7), _mm_set1_epi16(static_cast<short>(0xbf80))))};

@@ -1,5 +1,5 @@
-// Vec of AVX-512 F, BW, VL, DQ: sixteen floats. Only for this folder's files: everything is in an anonymous namespace. The
-// contract of the operations is in scalar/vec.h.
+// Vec of AVX-512 F, BW, VL, DQ: sixteen floats. Only for this folder's files: everything is in an anonymous
+// namespace. The contract of the operations is in scalar/vec.h.
 #pragma once
 
 #include <immintrin.h>
@@ -19,7 +19,8 @@ struct Mask {
   __mmask16 v;
 };
 constexpr int kLanes = 16;
-constexpr int kScoreRows = 12;  ///< rows of a register tile of attention: 12 x 2 accumulators, 2 keys, broadcast, mask
+constexpr int kScoreRows =
+    12;  ///< rows of a register tile of attention: 12 x 2 accumulators, 2 keys, broadcast, mask
 
 OCTAVO_INLINE Vec zero() { return {_mm512_setzero_ps()}; }
 OCTAVO_INLINE Vec set1(float x) { return {_mm512_set1_ps(x)}; }
@@ -110,7 +111,8 @@ OCTAVO_INLINE Vec load_s8(const int8_t* p) {
 /// As in avx2/vec.h.
 OCTAVO_INLINE Vec load_e4m3(const uint8_t* p) {
   const __m256i x = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  return {_mm512_cvtph_ps(_mm256_and_si256(_mm256_slli_epi16(x, 7), _mm256_set1_epi16(static_cast<short>(0xbf80))))};
+  return {_mm512_cvtph_ps(
+      _mm256_and_si256(_mm256_slli_epi16(x, 7), _mm256_set1_epi16(static_cast<short>(0xbf80))))};
 }
 OCTAVO_INLINE void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 

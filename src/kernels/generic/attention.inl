@@ -4,37 +4,42 @@
 //   K  [token / 16][dim / kPack][token % 16][kPack]   dims padded to kPack with zeros
 //   V  [token / kPack][dim][kPack]                    dims padded to 16 (never read into a result)
 //   scales (int8 only)  float [2][token]: of K, then of V; value = scale * element
-// So scores vectorise over 16 keys and values over dims, neither needs a horizontal sum, and both unpack a 32-bit lane with
-// a shift or a mask. (Pairs of dims for K and pairs of tokens for V are also what VDPBF16PS and AMX take.)
+// So scores vectorise over 16 keys and values over dims, neither needs a horizontal sum, and both unpack a
+// 32-bit lane with a shift or a mask. (Pairs of dims for K and pairs of tokens for V are also what VDPBF16PS
+// and AMX take.)
 //
 // A row's result depends on that row alone:
-//   - each score is one fma chain over dims, each output one over keys, in rising order, whatever the register tile;
-//   - the running maximum moves at multiples of kPanel keys and the accumulator restarts at multiples of kSplitKeys,
-//     counted from position 0; splits are folded in order by fold(), in attend() and merge() alike;
-//   - a key that a row does not see has weight exactly +0, so it may be computed or skipped. Slots that no row of the item
-//     sees may hold NaN: scores there are replaced, not multiplied, and their values are not read.
+//   - each score is one fma chain over dims, each output one over keys, in rising order in any tile;
+//   - the running maximum moves at multiples of kPanel keys and the accumulator restarts at multiples of
+//     kSplitKeys, counted from position 0; fold() joins splits in order, in attend() and merge() alike;
+//   - a key that a row does not see has weight exactly +0, so it may be computed or skipped. Slots that no
+//     row of the item sees may hold NaN: their scores are replaced, their values are not read.
 #pragma once
 
 #include "kernels/generic/exp.inl"
 
-constexpr int kTile = 16;                      // keys of a K tile
-constexpr int kPanel = 128;                    // keys between two moves of the running maximum
+constexpr int kTile = 16;    // keys of a K tile
+constexpr int kPanel = 128;  // keys between two moves of the running maximum
 constexpr int kPanelTiles = kPanel / kTile;
 constexpr int kTileVecs = kTile / kLanes;
 static_assert(kSplitKeys % kPanel == 0);
 constexpr float kNoScore = -__builtin_inff();
-constexpr float kLowestMax = -3.40282347e38f;  // subtracting it instead of -inf gives exp(-inf - it) = 0, not NaN
+constexpr float kLowestMax = -3.40282347e38f;  // subtracted instead of -inf: 2^(-inf - it) is 0, not NaN
 
 template <class T>
-constexpr OCTAVO_INLINE T least(T a, T b) { return a < b ? a : b; }
+constexpr OCTAVO_INLINE T least(T a, T b) {
+  return a < b ? a : b;
+}
 template <class T>
-constexpr OCTAVO_INLINE T most(T a, T b) { return a > b ? a : b; }
+constexpr OCTAVO_INLINE T most(T a, T b) {
+  return a > b ? a : b;
+}
 constexpr int64_t round_up(int64_t x, int64_t step) { return (x + step - 1) / step * step; }
 
 struct KvF32 {
   using Element = float;
   static constexpr int kPack = 1;
-  static constexpr bool kScaled = false;        ///< a scale for each token's K and V
+  static constexpr bool kScaled = false;         ///< a scale for each token's K and V
   static constexpr float kUnpackedScale = 1.0f;  ///< value = kUnpackedScale * unpack(), a power of two
   static OCTAVO_INLINE Vec unpack(const float* p, int) { return load(p); }
   static float encode(float x) { return x; }
@@ -59,7 +64,8 @@ struct KvBF16 {
   static float decode(uint16_t x) { return __builtin_bit_cast(float, static_cast<uint32_t>(x) << 16); }
 };
 
-constexpr float kRoundToInteger = 12582912.0f;  // 1.5 * 2^23: added, the low mantissa bits are the nearest integer
+constexpr float kRoundToInteger =
+    12582912.0f;  // 1.5 * 2^23: added, the low mantissa bits are the nearest integer
 
 /// e4m3 without a scale: round to nearest even, beyond 448 saturated.
 struct KvFP8 {
@@ -74,7 +80,8 @@ struct KvFP8 {
     if (a > 0x7f800000u) return static_cast<uint8_t>(sign | 0x7fu);
     if (magnitude >= 448.0f) return static_cast<uint8_t>(sign | 0x7eu);
     if (magnitude < 0x1p-6f)  // subnormals: multiples of 2^-9
-      return static_cast<uint8_t>(sign | (__builtin_bit_cast(uint32_t, magnitude * 512.0f + kRoundToInteger) & 0xfu));
+      return static_cast<uint8_t>(
+          sign | (__builtin_bit_cast(uint32_t, magnitude * 512.0f + kRoundToInteger) & 0xfu));
     return static_cast<uint8_t>(sign | (((a + 0x7ffffu + (a >> 20 & 1u)) >> 20) - (120u << 3)));
   }
   static float decode(uint8_t x) {
@@ -91,7 +98,9 @@ struct KvInt8 {
   static constexpr float kUnpackedScale = 1.0f;
   static OCTAVO_INLINE Vec unpack(const int8_t* p, int) { return load_s8(p); }
   /// x is within [-127, 127] (or NaN, whose scale is NaN too: the code does not matter).
-  static int8_t encode(float x) { return static_cast<int8_t>(__builtin_bit_cast(uint32_t, x + kRoundToInteger)); }
+  static int8_t encode(float x) {
+    return static_cast<int8_t>(__builtin_bit_cast(uint32_t, x + kRoundToInteger));
+  }
   static float decode(int8_t x) { return x; }
   static float scale_of(const float* x, int n) {
     float highest = 0;
@@ -115,7 +124,8 @@ struct BlockLayout {
       : k_dims(static_cast<int>(round_up(head_dim, Kv::kPack))),
         v_dims(static_cast<int>(round_up(head_dim, 16))),
         v_offset(int64_t{block_size} * k_dims),
-        bytes((v_offset + int64_t{block_size} * v_dims) * static_cast<int64_t>(sizeof(typename Kv::Element))) {}
+        bytes((v_offset + int64_t{block_size} * v_dims) *
+              static_cast<int64_t>(sizeof(typename Kv::Element))) {}
   int64_t k_index(int token, int dim) const {
     constexpr int P = Kv::kPack;
     return ((int64_t{token} / kTile * (k_dims / P) + dim / P) * kTile + token % kTile) * P + dim % P;
@@ -133,7 +143,8 @@ size_t head_bytes(int block_size, int head_dim) {
 }
 
 template <class Kv>
-void write_token(const float* k, const float* v, std::byte* head_block, int offset, int block_size, int head_dim) {
+void write_token(const float* k, const float* v, std::byte* head_block, int offset, int block_size,
+                 int head_dim) {
   const BlockLayout<Kv> layout(block_size, head_dim);
   auto* block = reinterpret_cast<typename Kv::Element*>(head_block);
   float k_factor = 1.0f, v_factor = 1.0f;
@@ -167,10 +178,11 @@ void read_token(const std::byte* head_block, int offset, int block_size, int hea
   }
 }
 
-/// The keys of one panel that the item sees: tiles [tile0, tile1) of the panel, keys [first, last) of it. While a tile is
-/// computed, its place in the next panel is prefetched (or in this one, where there is none): blocks are pages apart, and
-/// hardware prefetch ends at each. Into L2, as a panel and the next do not fit into L1 together. Decode of 4 rows a KV head of
-/// 64 BF16 dims from memory, one core: 7 GB/s without, 14 with prefetch into L1, 17 into L2 (20 from cache: FMA-bound).
+/// The keys of one panel that the item sees: tiles [tile0, tile1) of the panel, keys [first, last) of it.
+/// While a tile is computed, its place in the next panel is prefetched (or in this one, where there is none):
+/// blocks are pages apart, and hardware prefetch ends at each. Into L2, as a panel and the next do not fit
+/// into L1 together. Decode of 4 rows a KV head of 64 BF16 dims from memory, one core: 7 GB/s without, 14
+/// with prefetch into L1, 17 into L2 (20 from cache: FMA-bound).
 template <class Kv>
 struct Panel {
   const typename Kv::Element *k[kPanelTiles], *v[kPanelTiles], *next_k[kPanelTiles], *next_v[kPanelTiles];
@@ -178,14 +190,15 @@ struct Panel {
   int tile0, tile1, first, last;
 };
 
-// ---- register tiles ------------------------------------------------------------------------------------------------------
+// ---- register tiles ----
 
 /// Scores of R rows against T tiles of keys. q: [k_dims][R]; scores: [R][kPanel], at the first tile.
 template <class Kv, int R, int T>
-void score_tile(const float* q, const typename Kv::Element* const* k, const typename Kv::Element* const* next_k, int packs,
-                float* scores) {
+void score_tile(const float* q, const typename Kv::Element* const* k,
+                const typename Kv::Element* const* next_k, int packs, float* scores) {
   constexpr int V = T * kTileVecs, P = Kv::kPack;
-  constexpr int kChunk = V < 2 ? 1 : 2;  // Vecs of keys at a time: more (and what they unpack from) would spill
+  constexpr int kChunk =
+      V < 2 ? 1 : 2;  // Vecs of keys at a time: more (and what they unpack from) would spill
   Vec sum[R][V];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
@@ -202,7 +215,8 @@ void score_tile(const float* q, const typename Kv::Element* const* k, const type
         Vec keys[kChunk];
 #pragma GCC unroll 4
         for (int j = 0; j < kChunk; ++j)
-          keys[j] = Kv::unpack(k[(chunk + j) / kTileVecs] + at + (chunk + j) % kTileVecs * kLanes * P, member);
+          keys[j] =
+              Kv::unpack(k[(chunk + j) / kTileVecs] + at + (chunk + j) % kTileVecs * kLanes * P, member);
 #pragma GCC unroll 16
         for (int r = 0; r < R; ++r) {
           const Vec x = broadcast(q + member * R + r);
@@ -221,21 +235,26 @@ void score_tile(const float* q, const typename Kv::Element* const* k, const type
 template <class Kv, int R, int T>
 void score_rows(const float* q, const Panel<Kv>& panel, int packs, float* scores) {
   int tile = panel.tile0;
-  for (; tile + T <= panel.tile1; tile += T) score_tile<Kv, R, T>(q, panel.k + tile, panel.next_k + tile, packs, scores + tile * kTile);
+  for (; tile + T <= panel.tile1; tile += T)
+    score_tile<Kv, R, T>(q, panel.k + tile, panel.next_k + tile, packs, scores + tile * kTile);
   if constexpr (T > 1)
-    for (; tile < panel.tile1; ++tile) score_tile<Kv, R, 1>(q, panel.k + tile, panel.next_k + tile, packs, scores + tile * kTile);
+    for (; tile < panel.tile1; ++tile)
+      score_tile<Kv, R, 1>(q, panel.k + tile, panel.next_k + tile, packs, scores + tile * kTile);
 }
 
-/// acc = acc * alpha + weights * V for R rows and C Vecs of dims. weights: [R][kPanel]; acc: [R][v_dims], at the first dim.
+/// acc = acc * alpha + weights * V for R rows and C Vecs of dims. weights: [R][kPanel]; acc: [R][v_dims], at
+/// the first dim.
 template <class Kv, int R, int C>
-void value_tile(const float* weights, const float* alpha, const Panel<Kv>& panel, int v_dims, int dim, float* acc) {
+void value_tile(const float* weights, const float* alpha, const Panel<Kv>& panel, int v_dims, int dim,
+                float* acc) {
   constexpr int P = Kv::kPack;
   Vec sum[R][C];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
     for (int c = 0; c < C; ++c) sum[r][c] = load(acc + int64_t{r} * v_dims + c * kLanes) * set1(alpha[r]);
-  auto add_key = [&](const typename Kv::Element* v, const float* w, int member) __attribute__((always_inline)) {
+  auto add_key = [&](const typename Kv::Element* v, const float* w, int member)
+      __attribute__((always_inline)) {
     constexpr int kChunk = C < 2 ? 1 : 2;  // Vecs of values at a time: more would spill
 #pragma GCC unroll 8
     for (int c = 0; c < C; c += kChunk) {
@@ -259,7 +278,8 @@ void value_tile(const float* weights, const float* alpha, const Panel<Kv>& panel
       const typename Kv::Element* next = panel.next_v[tile] + int64_t{dim} * P;
       for (int t = 0; t < kTile; t += P, v += stride, next += stride, w += P) {
 #pragma GCC unroll 4
-        for (int line = 0; line < C * kLanes * P; line += 64 / static_cast<int>(sizeof *v)) prefetch_l2(next + line);
+        for (int line = 0; line < C * kLanes * P; line += 64 / static_cast<int>(sizeof *v))
+          prefetch_l2(next + line);
 #pragma GCC unroll 4
         for (int member = 0; member < P; ++member) add_key(v, w + member, member);
       }
@@ -277,7 +297,8 @@ void value_tile(const float* weights, const float* alpha, const Panel<Kv>& panel
 }
 
 template <class Kv, int R, int C>
-void value_rows(const float* weights, const float* alpha, const Panel<Kv>& panel, int v_dims, float* acc, int dim = 0) {
+void value_rows(const float* weights, const float* alpha, const Panel<Kv>& panel, int v_dims, float* acc,
+                int dim = 0) {
   for (; dim + C * kLanes <= v_dims; dim += C * kLanes)
     value_tile<Kv, R, C>(weights, alpha, panel, v_dims, dim, acc + dim);
   if constexpr (C > 1)
@@ -299,15 +320,17 @@ void score_group(int rows, const float* q, const Panel<Kv>& panel, int packs, fl
   score_rows<Kv, R, most(1, tile_columns(R) / kTileVecs)>(q, panel, packs, scores);
 }
 template <class Kv, int R = kScoreRows>
-void value_group(int rows, const float* weights, const float* alpha, const Panel<Kv>& panel, int v_dims, float* acc) {
+void value_group(int rows, const float* weights, const float* alpha, const Panel<Kv>& panel, int v_dims,
+                 float* acc) {
   if constexpr (R > 1)
     if (rows < R) return value_group<Kv, R - 1>(rows, weights, alpha, panel, v_dims, acc);
   value_rows<Kv, R, tile_columns(R)>(weights, alpha, panel, v_dims, acc);
 }
 
-// ---- softmax ---------------------------------------------------------------------------------------------------------------
+// ---- softmax ----
 
-// Scores are in units of log 2 (the factor log2 e is in the scaled queries, or in the cap), so that weights are exp2().
+// Scores are in units of log 2 (the factor log2 e is in the scaled queries, or in the cap), so that weights
+// are exp2().
 constexpr float kLog2E = 1.44269504f;
 
 /// State of one row within a split, or of the splits folded so far.
@@ -326,7 +349,8 @@ OCTAVO_INLINE FoldFactors fold_state(RowState& total, const RowState& part) {
   return f;
 }
 
-/// total += part for one row of n values. An empty part changes nothing; an empty total becomes the part, bit for bit.
+/// total += part for one row of n values. An empty part changes nothing; an empty total becomes the part, bit
+/// for bit.
 void fold(float* total, RowState& total_state, const float* part, const RowState& part_state, int n) {
   if (part_state.max == kNoScore) return;
   const bool copy = total_state.max == kNoScore;
@@ -367,10 +391,12 @@ struct Seen {
 /// Multiplies each tile's scores by its keys' scales.
 OCTAVO_INLINE void scale_tiles(float* scores, const float* const* scales, int begin, int end) {
   for (int i = begin; i < end; i += kTile)
-    for (int j = 0; j < kTile; j += kLanes) store(scores + i + j, load(scores + i + j) * load(scales[i / kTile] + j));
+    for (int j = 0; j < kTile; j += kLanes)
+      store(scores + i + j, load(scores + i + j) * load(scales[i / kTile] + j));
 }
 
-/// Applies the cap, hides the keys that the row does not see and returns the maximum of [begin, end), multiples of kTile.
+/// Applies the cap, hides the keys that the row does not see and returns the maximum of [begin, end),
+/// multiples of kTile.
 OCTAVO_INLINE float prepare_scores(float* scores, int begin, int end, Seen seen, float softcap) {
   if (softcap != 0) {
     const Vec cap = set1(softcap * kLog2E), inverse = set1(1.0f / softcap);
@@ -388,7 +414,8 @@ OCTAVO_INLINE float prepare_scores(float* scores, int begin, int end, Seen seen,
   return reduce_max(highest[0]);
 }
 
-/// Scores to weights 2^(score - base) in place; returns their sum, lane by lane of the keys' places in the panel.
+/// Scores to weights 2^(score - base) in place; returns their sum, lane by lane of the keys' places in the
+/// panel.
 OCTAVO_INLINE float scores_to_weights(float* scores, int begin, int end, float base) {
   const Vec m = set1(base);
   Vec sum[kTileVecs];
@@ -404,9 +431,10 @@ OCTAVO_INLINE float scores_to_weights(float* scores, int begin, int end, float b
   return reduce_add(sum[0]);
 }
 
-// ---- one work item -----------------------------------------------------------------------------------------------------------
+// ---- one work item ----
 
-/// The scratch of an item. Rows go in groups of at most kScoreRows, as equal as can be; a group's queries are interleaved.
+/// The scratch of an item. Rows go in groups of at most kScoreRows, as equal as can be; a group's queries are
+/// interleaved.
 template <class Kv>
 struct Item {
   const Attend& a;
@@ -460,10 +488,13 @@ struct Item {
     });
   }
 
-  int64_t first_key(int token) const { return a.window ? most(int64_t{0}, a.position + token + 1 - a.window) : 0; }
+  int64_t first_key(int token) const {
+    return a.window ? most(int64_t{0}, a.position + token + 1 - a.window) : 0;
+  }
   int64_t end_key(int token) const { return a.position + token + 1; }
 
-  /// False if no row of the item sees a key in [begin, end). Blocks that the window has passed are not looked up.
+  /// False if no row of the item sees a key in [begin, end). Blocks that the window has passed are not looked
+  /// up.
   bool find_panel(int64_t begin, int64_t end, Panel<Kv>& panel) const {
     const int64_t first = most(begin, first_key(0)), last = least(end, end_key(a.tokens - 1));
     if (first >= last) return false;
@@ -484,7 +515,8 @@ struct Item {
   const std::byte* find_block(int64_t key, int& offset) const {
     const auto position = static_cast<uint32_t>(key), block_size = static_cast<uint32_t>(a.kv.block_size);
     offset = static_cast<int>(position % block_size);
-    return a.kv.base + (int64_t{a.block_table[position / block_size]} * a.kv.kv_heads + a.kv_head) * a.kv.head_bytes;
+    return a.kv.base +
+           (int64_t{a.block_table[position / block_size]} * a.kv.kv_heads + a.kv_head) * a.kv.head_bytes;
   }
 
   void find_tile(int64_t key, const typename Kv::Element*& k, const typename Kv::Element*& v) const {
@@ -518,21 +550,25 @@ struct Item {
             static_cast<int>(most(int64_t{0}, least(int64_t{panel.last}, end_key(token) - begin)))};
   }
 
-  /// The panel's scores become weights; alpha is what brings the accumulators to the new maxima. Maxima first, then all
-  /// factors in Vecs, then the weights: a row at a time, each would wait for the latency of the one before.
+  /// The panel's scores become weights; alpha is what brings the accumulators to the new maxima. Maxima
+  /// first, then all factors in Vecs, then the weights: a row at a time, each would wait for the latency of
+  /// the one before.
   void soften(const Panel<Kv>& panel, int64_t at) const {
     const int begin = panel.tile0 * kTile, end = panel.tile1 * kTile;
     for (int r = 0; r < rows; ++r) {
       if constexpr (Kv::kScaled) scale_tiles(scores + int64_t{r} * kPanel, panel.k_scales, begin, end);
-      const float highest = prepare_scores(scores + int64_t{r} * kPanel, begin, end, seen_by(r, at, panel), a.softcap);
+      const float highest =
+          prepare_scores(scores + int64_t{r} * kPanel, begin, end, seen_by(r, at, panel), a.softcap);
       const float old = state[r].max;
       state[r].max = most(old, highest);
       alpha[r] = old - most(state[r].max, kLowestMax);
     }
-    for (int r = 0; r < rows; r += kLanes) store(alpha + r, exp2(load(alpha + r)));  // the array is padded to 16
+    for (int r = 0; r < rows; r += kLanes)
+      store(alpha + r, exp2(load(alpha + r)));  // the array is padded to 16
     for (int r = 0; r < rows; ++r) {
       const float base = most(state[r].max, kLowestMax);
-      state[r].sum = state[r].sum * alpha[r] + scores_to_weights(scores + int64_t{r} * kPanel, begin, end, base);
+      state[r].sum =
+          state[r].sum * alpha[r] + scores_to_weights(scores + int64_t{r} * kPanel, begin, end, base);
       // What lies in the scales of slots that no row sees times 0 is not read by value_tile().
       if constexpr (Kv::kScaled) scale_tiles(scores + int64_t{r} * kPanel, panel.v_scales, begin, end);
     }
@@ -612,8 +648,8 @@ void attend(const Attend& args) {
 }
 
 /// The fold of attend(), with `out` as the accumulator.
-void merge_rows(const float* partials, int64_t stride, int parts, int rows, int head_dim, const float* sinks, int group,
-                float* out, int64_t ldo) {
+void merge_rows(const float* partials, int64_t stride, int parts, int rows, int head_dim, const float* sinks,
+                int group, float* out, int64_t ldo) {
   for (int r = 0; r < rows; ++r) {
     const int head = r % group;
     float* to = out + r / group * ldo + int64_t{head} * head_dim;

@@ -1,5 +1,5 @@
-// Row-wise kernels over Vec. A sum runs in kSums accumulators of kLanes lanes each, folded in a fixed order: its value
-// depends on the row alone, whatever its address.
+// Row-wise kernels over Vec. A sum runs in kSums accumulators of kLanes lanes each, folded in a fixed order:
+// its value depends on the row alone, whatever its address.
 #pragma once
 
 #include "kernels/generic/exp.inl"
@@ -38,15 +38,17 @@ OCTAVO_INLINE void map(float* y, int64_t n, F f) {
   if (rest) store_first(y + i, f(TailLoad{i, rest}), rest);
 }
 
-/// 1 / sqrt(mean + eps). Squares that overflowed would scale their row to zeros, which looks like a result (token 0 for
-/// ever, BL-42): it becomes NaN, and with it the logits.
+/// 1 / sqrt(mean + eps). Squares that overflowed would scale their row to zeros, which looks like a result
+/// (token 0 for ever, BL-42): it becomes NaN, and with it the logits.
 OCTAVO_INLINE float inverse_root(float squares, float eps, int64_t n) {
   const float mean = squares / static_cast<float>(n);
   return mean <= __FLT_MAX__ ? 1.0f / __builtin_sqrtf(mean + eps) : __builtin_nanf("");
 }
 
 OCTAVO_INLINE float inverse_rms(const float* x, float eps, int64_t n) {
-  return inverse_root(sum_of(x, n, [](Vec a, int64_t) __attribute__((always_inline)) { return a * a; }), eps, n);
+  return inverse_root(sum_of(
+                          x, n, [](Vec a, int64_t) __attribute__((always_inline)) { return a * a; }),
+                      eps, n);
 }
 
 void rms_norm(const float* x, const float* w, float eps, int64_t n, float* y) {
@@ -106,7 +108,8 @@ void scale(float* x, float factor, int64_t n) {
 
 OCTAVO_INLINE Vec silu_of(Vec x) { return x / (set1(1.0f) + exp(min(set1(kExpHigh), zero() - x))); }
 OCTAVO_INLINE Vec gelu_of(Vec x) { return x * normal_cdf(x); }
-/// x/2 (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3), written as x sigmoid(2u): no cancellation at negative x.
+/// x/2 (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3), written as x sigmoid(2u): no cancellation at
+/// negative x.
 OCTAVO_INLINE Vec gelu_tanh_of(Vec x) {
   const Vec u = x * fma(x * x, set1(0.0713548162726f), set1(1.59576912161f));  // 2 sqrt(2/pi) (0.044715, 1)
   return x / (set1(1.0f) + exp(min(set1(kExpHigh), zero() - u)));

@@ -1,15 +1,18 @@
-// exp, tanh and the normal distribution over Vec. Needs the ISA's vec.h. Coefficients are our own minimax fits (Lawson
-// iteration over Chebyshev nodes, relative error); elementwise_test.cc measures every bound stated here over all floats.
+// exp, tanh and the normal distribution over Vec. Needs the ISA's vec.h. Coefficients are our own minimax
+// fits (Lawson iteration over Chebyshev nodes, relative error); elementwise_test.cc measures every bound
+// stated here over all floats.
 #pragma once
 
-// exp() is for x <= kExpHigh: nobody here needs more, and 2^128 is not a float. Below kExpLow the result is +0, which is off
-// by at most 1.2e-38 (2^n for a subnormal would take a second multiplication).
+// exp() is for x <= kExpHigh: nobody here needs more, and 2^128 is not a float. Below kExpLow the result is
+// +0, which is off by at most 1.2e-38 (2^n for a subnormal would take a second multiplication).
 constexpr float kExpHigh = 88.37f, kExpLow = -87.3365402f;
 
-/// exp(x) for x <= kExpHigh: relative error at most 1.2e-7 (all floats checked); exactly 1 at 0, exactly 0 at -inf, NaN at NaN.
-/// exp(x) = 2^n * p(r) with n = round(x / ln 2), r = x - n ln 2 in two steps, p of degree 6 (fit: 3e-9).
+/// exp(x) for x <= kExpHigh: relative error at most 1.2e-7 (all floats checked); exactly 1 at 0, exactly 0 at
+/// -inf, NaN at NaN. exp(x) = 2^n * p(r) with n = round(x / ln 2), r = x - n ln 2 in two steps, p of degree 6
+/// (fit: 3e-9).
 OCTAVO_INLINE Vec exp(Vec x) {
-  const Vec magic = set1(12582912.0f);  // 1.5 * 2^23: the low mantissa bits of the sum are the rounded integer
+  const Vec magic =
+      set1(12582912.0f);  // 1.5 * 2^23: the low mantissa bits of the sum are the rounded integer
   const Vec shifted = fma(x, set1(1.44269504f), magic), n = shifted - magic;
   Vec r = fnma(n, set1(0.693145752f), x);  // 15 bits, so that n * hi is exact without FMA too
   r = fnma(n, set1(1.42860677e-6f), r);
@@ -22,8 +25,8 @@ OCTAVO_INLINE Vec exp(Vec x) {
   return keep(not_less(x, set1(kExpLow)), p * pow2(shifted));
 }
 
-/// 2^x for x <= 127: relative error at most 1.2e-7, exactly 1 at 0 and 0 at -inf, NaN at NaN, +0 below -126. Three
-/// multiplications less than exp; attention keeps its scores in units of log 2 for it.
+/// 2^x for x <= 127: relative error at most 1.2e-7, exactly 1 at 0 and 0 at -inf, NaN at NaN, +0 below -126.
+/// Three multiplications less than exp; attention keeps its scores in units of log 2 for it.
 OCTAVO_INLINE Vec exp2(Vec x) {
   const Vec magic = set1(12582912.0f);
   const Vec shifted = x + magic, f = x - (shifted - magic);
@@ -50,8 +53,8 @@ OCTAVO_INLINE Vec tanh(Vec x) {
   return copy_sign(select(a < set1(0.625f), small, large), x);
 }
 
-/// Normal distribution function Phi(x) = erfc(-x / sqrt 2) / 2, relative error at most 1e-6 in the lower tail too.
-/// erfc(z) = exp(-z^2) erfcx(z); erfcx(z) = t P(t) with t = 1 / (1 + 0.3 z) (fit: 2e-8 on z in [0, 11]).
+/// Normal distribution function Phi(x) = erfc(-x / sqrt 2) / 2, relative error at most 1e-6 in the lower tail
+/// too. erfc(z) = exp(-z^2) erfcx(z); erfcx(z) = t P(t) with t = 1 / (1 + 0.3 z) (fit: 2e-8 on z in [0, 11]).
 OCTAVO_INLINE Vec normal_cdf(Vec x) {
   const Vec a = abs(x);
   const Vec t = set1(1.0f) / fma(a, set1(0.212132034f), set1(1.0f));  // 0.3 / sqrt 2
@@ -64,7 +67,8 @@ OCTAVO_INLINE Vec normal_cdf(Vec x) {
   p = fma(p, t, set1(0.148286119f));
   p = fma(p, t, set1(0.170723826f));
   p = fma(p, t, set1(0.169187412f));
-  // x^2 is rounded; what FMA recovers of it enters to first order (in the tail x^2 / 2 is 80: 5e-6 of relative error).
+  // x^2 is rounded; what FMA recovers of it enters to first order (in the tail x^2 / 2 is 80: 5e-6 of
+  // relative error).
   const Vec square = min(set1(400.0f), a * a), lost = keep(square < set1(400.0f), fma(a, a, zero() - square));
   const Vec density = exp(set1(-0.5f) * square);
   const Vec tail = set1(0.5f) * t * p * fnma(set1(0.5f) * lost, density, density);

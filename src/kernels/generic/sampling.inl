@@ -66,7 +66,8 @@ void exp_sub(const float* x, float max, int64_t n, float* y) {
   const Vec m = set1(max);
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) store(y + i, exp(load(x + i) - m));
-  if (const int rest = static_cast<int>(n - i); rest) store_first(y + i, exp(load_first(x + i, rest) - m), rest);
+  if (const int rest = static_cast<int>(n - i); rest)
+    store_first(y + i, exp(load_first(x + i, rest) - m), rest);
 }
 
 int64_t count_above(const float* x, float threshold, int64_t n) {

@@ -1,5 +1,6 @@
-// Vec of the fallback: four floats in the compiler's portable vector type (SSE2 on any x86-64, NEON on any AArch64, plain
-// floats elsewhere). The operations are the contract that every ISA's vec.h fulfils for generic/*.inl:
+// Vec of the fallback: four floats in the compiler's portable vector type (SSE2 on any x86-64, NEON on any
+// AArch64, plain floats elsewhere). The operations are the contract that every ISA's vec.h fulfils for
+// generic/*.inl:
 //   min and max return the second operand if either is NaN;
 //   reduce_* fold halves (lane i with lane i + n/2), so that the order is fixed;
 //   bf16_low and bf16_high take one bfloat16 of each 32-bit lane.
@@ -53,7 +54,7 @@ OCTAVO_INLINE Vec operator+(Vec a, Vec b) { return {a.v + b.v}; }
 OCTAVO_INLINE Vec operator-(Vec a, Vec b) { return {a.v - b.v}; }
 OCTAVO_INLINE Vec operator*(Vec a, Vec b) { return {a.v * b.v}; }
 OCTAVO_INLINE Vec operator/(Vec a, Vec b) { return {a.v / b.v}; }
-OCTAVO_INLINE Vec fma(Vec a, Vec b, Vec c) { return {a.v * b.v + c.v}; }   ///< a * b + c
+OCTAVO_INLINE Vec fma(Vec a, Vec b, Vec c) { return {a.v * b.v + c.v}; }  ///< a * b + c
 OCTAVO_INLINE void fma_into(Vec& sum, Vec a, Vec b) { sum.v += a.v * b.v; }
 OCTAVO_INLINE Vec fnma(Vec a, Vec b, Vec c) { return {c.v - a.v * b.v}; }  ///< c - a * b
 OCTAVO_INLINE Vec max(Vec a, Vec b) { return {a.v > b.v ? a.v : b.v}; }
@@ -71,9 +72,7 @@ OCTAVO_INLINE Mask unordered(Vec a, Vec b) { return {(a.v != a.v) | (b.v != b.v)
 OCTAVO_INLINE Mask operator|(Mask a, Mask b) { return {a.v | b.v}; }
 OCTAVO_INLINE Vec select(Mask m, Vec a, Vec b) { return {m.v ? a.v : b.v}; }
 OCTAVO_INLINE Vec keep(Mask m, Vec a) { return {(Float4)(m.v & (Int4)a.v)}; }  ///< a where m, else +0
-OCTAVO_INLINE uint32_t bits(Mask m) {
-  return (m.v[0] & 1) | (m.v[1] & 2) | (m.v[2] & 4) | (m.v[3] & 8);
-}
+OCTAVO_INLINE uint32_t bits(Mask m) { return (m.v[0] & 1) | (m.v[1] & 2) | (m.v[2] & 4) | (m.v[3] & 8); }
 /// Lanes whose index i satisfies begin <= i < end.
 OCTAVO_INLINE Mask lanes_between(int begin, int end) {
   const Int4 i = {0, 1, 2, 3};
@@ -101,7 +100,8 @@ OCTAVO_INLINE Vec bf16_high(const uint32_t* p) {
   return {(Float4)(x & 0xffff0000u)};
 }
 OCTAVO_INLINE Vec load_bf16(const uint16_t* p) {
-  return {(Float4)(UInt4{uint32_t{p[0]} << 16, uint32_t{p[1]} << 16, uint32_t{p[2]} << 16, uint32_t{p[3]} << 16})};
+  return {(
+      Float4)(UInt4{uint32_t{p[0]} << 16, uint32_t{p[1]} << 16, uint32_t{p[2]} << 16, uint32_t{p[3]} << 16})};
 }
 /// Rounds to nearest even; NaN stays NaN.
 OCTAVO_INLINE void store_bf16(uint16_t* p, Vec a) {
@@ -112,12 +112,15 @@ OCTAVO_INLINE void store_bf16(uint16_t* p, Vec a) {
 }
 /// Signed bytes to float.
 OCTAVO_INLINE Vec load_s8(const int8_t* p) {
-  return {Float4{static_cast<float>(p[0]), static_cast<float>(p[1]), static_cast<float>(p[2]), static_cast<float>(p[3])}};
+  return {Float4{static_cast<float>(p[0]), static_cast<float>(p[1]), static_cast<float>(p[2]),
+                 static_cast<float>(p[3])}};
 }
-/// FP8 e4m3 to float, times 2^-8 (what is left of the way over float16). The NaN code 0x7f counts as 480 * 2^-8.
+/// FP8 e4m3 to float, times 2^-8 (what is left of the way over float16). The NaN code 0x7f counts as 480 *
+/// 2^-8.
 OCTAVO_INLINE Vec load_e4m3(const uint8_t* p) {
   const UInt4 x = {p[0], p[1], p[2], p[3]};
-  const Float4 magnitude = (Float4)((x & 0x7fu) << 20) * 0x1p112f;  // the exponent's bias is 120 more; subnormals too
+  const Float4 magnitude =
+      (Float4)((x & 0x7fu) << 20) * 0x1p112f;  // the exponent's bias is 120 more; subnormals too
   return {(Float4)((UInt4)magnitude | ((x & 0x80u) << 24))};
 }
 OCTAVO_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
