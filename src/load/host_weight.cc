@@ -68,6 +68,12 @@ bool is_plain(const TensorInfo* stored) {
                     stored->dtype == DType::kBF16 || info(stored->dtype).block_elements > 1);
 }
 
+/// Known tensors that are no part of the weight; without this they would be listed as unexpected.
+void mark_activation_tensors(Checkpoint& checkpoint, const std::string& prefix) {
+  for (const char* name : {".input_scale", ".input_zero_point"})
+    if (checkpoint.find(prefix + name)) checkpoint.get(prefix + name);
+}
+
 HostWeight quantised_weight(Checkpoint& checkpoint, const QuantScheme& scheme, const std::string& prefix,
                             int64_t n, int64_t k) {
   HostWeight out;
@@ -79,7 +85,9 @@ HostWeight quantised_weight(Checkpoint& checkpoint, const QuantScheme& scheme, c
   if (k % out.group || n % 8)
     throw Error(checkpoint.origin(), ": '", prefix, "' of ", n, " x ", k,
                 " cannot be quantised in groups of ", out.group);
+  out.static_activations = scheme.activations == QuantScheme::Activations::kStaticTensor;
   scheme.load(checkpoint, scheme, prefix, out);
+  mark_activation_tensors(checkpoint, prefix);
   return out;
 }
 

@@ -219,6 +219,35 @@ std::string case_name(const ::testing::TestParamInfo<GoldenTest::ParamType>& inf
   return out;
 }
 
+// An activation that lies on a rounding border (x / s = n + 1/2 up to float32 noise) may land one int8 step
+// away from the reference's, and later tokens attend to it. Seen: 0.10 (llama), 0.06 (qwen3), none at all in
+// qwen2 (4e-6).
+constexpr float kInt8Tolerance = 0.15f;
+
+/// Quantised checkpoints, float32 around the quantised products. Weight-only schemes and schemes that have an
+/// integer kernel equal the stored simulation; of those decoded to float for want of a kernel, the stored
+/// weight-only logits.
+class QuantisedTest : public GoldenTest {};
+
+TEST_P(QuantisedTest, Float32) {
+  Golden golden(golden_case());
+  Subject subject(golden_case(), isa(), WeightFormat::kF32, KvFormat::kF32);
+  EXPECT_EQ(subject.model->info().ignored_tensors, std::vector<std::string>{});
+  const bool int8 = std::get<0>(GetParam()).ends_with("w8a8");
+  const float tolerance = int8 ? kInt8Tolerance : kF32Tolerance;
+  float worst = 0;
+  for (const Prompt& p : golden.prompts) {
+    const std::vector<float> logits = subject.all_logits(p.ids);
+    const float error = compare_logits(golden, p, logits, subject.vocab);
+    EXPECT_LE(error, tolerance) << p.name;
+    expect_prompt_logprobs(golden, p, logits, subject.vocab, tolerance);
+    expect_greedy(p, generate(subject.runner, subject.machine.ctx, subject.vocab, {p.ids}, 1 << 20, 32)[0],
+                  tolerance);
+    worst = std::max(worst, error);
+  }
+  RecordProperty("worst", std::to_string(worst));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Models, GoldenTest,
     ::testing::Combine(::testing::Values("models/opt-pre-f16", "models/opt-post-proj", "models/gpt2",
@@ -238,6 +267,24 @@ INSTANTIATE_TEST_SUITE_P(
                                          "gguf/llama-q5_k.gguf", "gguf/llama-q6_k-untied.gguf"),
                        ::testing::ValuesIn(isas())),
     case_name);
+
+INSTANTIATE_TEST_SUITE_P(
+    WeightOnly, QuantisedTest,
+    ::testing::Combine(::testing::Values("quantised/llama-w4a16-g32", "quantised/llama-w4a16-asym-g32",
+                                         "quantised/llama-w4a16-channel", "quantised/llama-w4a16-g128-ignore",
+                                         "quantised/qwen3-w4a16-g32", "quantised/llama-awq-g32",
+                                         "quantised/qwen2-awq-g32", "quantised/qwen3-awq-g32",
+                                         "quantised/llama-gptq-g32", "quantised/llama-gptq-g32-asym",
+                                         "quantised/llama-gptq-g32-actorder",
+                                         "quantised/qwen3-gptq-g32-actorder"),
+                       ::testing::ValuesIn(isas())),
+    case_name);
+
+INSTANTIATE_TEST_SUITE_P(Int8, QuantisedTest,
+                         ::testing::Combine(::testing::Values("quantised/llama-w8a8", "quantised/qwen2-w8a8",
+                                                              "quantised/qwen3-w8a8"),
+                                            ::testing::ValuesIn(isas())),
+                         case_name);
 
 }  // namespace
 }  // namespace octavo

@@ -68,20 +68,22 @@ void Loader::kv_layer(int64_t window, int* group, int* index) {
   *index = found->layers++;
 }
 
-/// Plain weights run in the format that was asked for; a quantised scheme in the one it was made for.
-WeightFormat Loader::execution_format(const HostWeight& weight) const {
-  bool plain = weight.format == WeightFormat::kF32 || weight.format == WeightFormat::kBF16;
-  return plain ? options_.dtype : weight.format;
+/// Plain weights run in the format that was asked for, a quantised scheme in the one it was made for. What no
+/// kernel runs as it is, and parts of one matrix that differ, are decoded and run as plain weights;
+/// ModelInfo::kernels tells.
+WeightFormat Loader::execution_format(const Pending& pending) const {
+  const WeightFormat format = pending.weights[0].format;
+  for (const HostWeight& weight : pending.weights)
+    if (weight.format != format || !weight.runs_as_stored()) return options_.dtype;
+  return ctx_.kernels.linear[static_cast<int>(format)].run ? format : options_.dtype;
 }
 
 Linear Loader::pack(Pending& pending) {
   std::vector<LinearPart> parts;
-  const WeightFormat format = execution_format(pending.weights[0]);
+  const WeightFormat format = execution_format(pending);
   for (size_t i = 0; i < pending.weights.size(); ++i) {
-    const HostWeight& weight = pending.weights[i];
-    if (execution_format(weight) != format)
-      throw Error(checkpoint_.origin(), ": '", weight.name, "' and '", pending.weights[0].name,
-                  "' are used as one matrix but are quantised differently");
+    HostWeight& weight = pending.weights[i];
+    weight.format = format;
     auto rows = [&weight](int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& out) {
       weight.read_rows(n0, n1, scratch, out);
     };
