@@ -1,5 +1,5 @@
 // A value of a tokenizer.json together with where it stands, so that each complaint names the file and the
-// place. simdjson rather than nlohmann-json: Gemma 3's file has 33 MB and 1.3 million strings.
+// place. simdjson rather than nlohmann-json: Gemma 3's file has 14 MB in our goldens and 1.3 million strings.
 #pragma once
 
 #include <simdjson.h>
