@@ -116,8 +116,7 @@ template <class Op, int P, int M = 1>
 }
 
 constexpr int64_t kDepthBlock =
-    256;                    ///< depth steps of a K block: 16 KB of a panel stay in L1 while the rows pass
-constexpr int kAhead = 32;  ///< depth steps that a lone tile prefetches ahead of itself
+    256;  ///< depth steps of a K block: 16 KB of a panel stay in L1 while the rows pass
 
 struct Rows {  ///< x as Op reads it
   const void* first;
@@ -146,7 +145,10 @@ void run_columns(const LinearRun& a, const Rows& x, int64_t n0, int64_t n1, int6
       const int64_t r0 = a.m0 + rows * t / tiles, r1 = a.m0 + rows * (t + 1) / tiles;
       b.x = static_cast<const typename Op::X*>(x.first) + r0 * x.ld + k0;
       b.y = a.y + r0 * a.ldy + n;
-      b.prefetch = tiles == 1 ? b.w + kAhead * kPanel : b.w + P * stride;
+      // A lone tile leaves prefetching to the hardware: fetching its own panels 1 to 8 KB ahead read 31
+      // instead of 35 GB/s with one thread on Zen 4. Between tiles the hardware cannot know which panel
+      // follows.
+      b.prefetch = tiles == 1 ? b.w : b.w + P * stride;
       tile_rows<Op, P>(static_cast<int>(r1 - r0), b);
     }
   }

@@ -88,8 +88,6 @@ template <int P, int M = 1>
   tile<M, P>(t);
 }
 
-constexpr int64_t kAheadBytes = 2048;  ///< that a lone tile prefetches ahead of itself
-
 template <int P>
 void run_columns(const LinearRun& a, int64_t n0) {
   const int64_t rows = a.m1 - a.m0, tiles = (rows + kMaxRows - 1) / kMaxRows;
@@ -108,7 +106,7 @@ void run_columns(const LinearRun& a, int64_t n0) {
       const int64_t r0 = a.m0 + rows * i / tiles, r1 = a.m0 + rows * (i + 1) / tiles;
       t.rows = static_cast<const char*>(a.prepared) + r0 * t.row_stride;
       t.y = a.y + r0 * a.ldy + n;
-      t.prefetch = tiles == 1 ? t.panel + kAheadBytes : t.panel + P * t.panel_stride;
+      t.prefetch = tiles == 1 ? t.panel : t.panel + P * t.panel_stride;
       tile_rows<P>(static_cast<int>(r1 - r0), t);
     }
   }
