@@ -79,9 +79,9 @@ fuzz: deps-test ## build the fuzz targets with clang and run each for FUZZ_SECON
 	@cmake --build $(BUILD)-fuzz -j $(JOBS)
 	@python3 tests/fuzz/run.py $(BUILD)-fuzz --seconds $(or $(FUZZ_SECONDS),30) --shared $(SHARED)
 
-bench: deps-test configure ## the benchmarks of issue scale: limits of this machine, kernels, model, server
+bench: deps-test configure model ## limits of this machine, kernels, model, server; one JSON line a result
 	@cmake --build $(BUILD) -j $(JOBS)
-	@python3 bench/run.py --build $(BUILD)
+	@python3 bench/run.py --build $(BUILD) --server --out $(BUILD)/bench.jsonl
 
 clean: ## remove the build folders
 	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz
