@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/error.h"
@@ -28,6 +29,25 @@ std::string normalise(const std::string& argument) {
   return out;
 }
 
+/// Plain scalars that read as JSON are that (numbers, true, null); all else is text.
+nlohmann::ordered_json to_json(const YAML::Node& node) {
+  using Json = nlohmann::ordered_json;
+  if (node.IsMap()) {
+    Json out = Json::object();
+    for (const auto& item : node) out[item.first.as<std::string>()] = to_json(item.second);
+    return out;
+  }
+  if (node.IsSequence()) {
+    Json out = Json::array();
+    for (const YAML::Node& item : node) out.push_back(to_json(item));
+    return out;
+  }
+  if (node.IsNull()) return nullptr;
+  std::string text = node.as<std::string>();
+  Json value = node.Tag() == "!" ? Json(Json::value_t::discarded) : Json::parse(text, nullptr, false);
+  return value.is_primitive() && !value.is_discarded() ? value : Json(text);
+}
+
 void append_value(const std::string& flag, const YAML::Node& value, const std::string& path,
                   std::vector<std::string>& out) {
   if (value.IsSequence()) {
@@ -44,10 +64,7 @@ void append_value(const std::string& flag, const YAML::Node& value, const std::s
     else
       out.insert(out.end(), {flag, text});
   } else if (value.IsMap()) {
-    // A map is a flag that takes JSON.
-    YAML::Emitter json;
-    json << YAML::DoubleQuoted << YAML::Flow << value;
-    out.insert(out.end(), {flag, json.c_str()});
+    out.insert(out.end(), {flag, to_json(value).dump()});  // such flags take JSON
   } else if (!value.IsNull()) {
     throw Error(path, ": ", flag.substr(2), ": expected a value, a list or a map");
   }

@@ -6,5 +6,10 @@
 namespace octavo {
 
 Command run_command();
+Command info_command();
+Command bench_latency_command();
+Command bench_throughput_command();
+Command bench_serve_command();
+Command bench_kernels_command();
 
 }  // namespace octavo

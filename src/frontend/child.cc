@@ -12,16 +12,16 @@ Child::Child(const Text& text, std::shared_ptr<TokenStream> tokens, const Prepar
       stops_(request.fields.stop, request.fields.include_stop_str_in_output),
       request_(request) {}
 
-bool Child::next(TextDelta& out, int64_t min_tokens, bool& stopped) {
+bool Child::next(TextDelta& out, int64_t min_tokens) {
   if (ended_) return false;
   bool finished = tokens_->finished();  // before size(): the last token is visible once finished is
-  int64_t size = request_.score_only ? 0 : tokens_->size();
+  int64_t size = tokens_->size();
   int64_t fresh = size - read_;
   if (!finished && (fresh == 0 || (read_ > 0 && fresh < min_tokens))) return false;
   int64_t last = std::min(size, read_ + Stream::kMaxDeltaTokens);
   while (read_ < last) {
     if (read_token(out)) {
-      ended_ = stopped = true;
+      ended_ = true;
       out.finish = FinishReason::kStop;
       out.stop_string = stops_.matched();
       return true;
@@ -45,15 +45,16 @@ bool Child::read_token(TextDelta& out) {
   int32_t token = tokens_->token(i);
   out.tokens.push_back(token);
   if (request_.sampling.logprobs >= 0) out.logprobs.push_back(tokens_->logprobs(i));
-  if (is_stop_token(token) && !request_.fields.include_stop_str_in_output) return false;
+  if (read_ >= request_.sampling.min_tokens && is_stop_token(token) &&
+      !request_.fields.include_stop_str_in_output)
+    return false;
   return stops_.push(decoder_->push(token), i >= request_.sampling.min_tokens, out.text);
 }
 
 void Child::end(TextDelta& out) {
   ended_ = true;
   const FinishInfo& info = tokens_->info();
-  out.finish =
-      request_.score_only && info.reason != FinishReason::kError ? FinishReason::kLength : info.reason;
+  out.finish = info.reason;
   out.error = info.error;
   // The decoder's rest may complete a stop string too.
   if (stops_.push(decoder_->finish(), read_ >= request_.sampling.min_tokens, out.text)) {

@@ -15,8 +15,8 @@ class Child {
  public:
   Child(const Text& text, std::shared_ptr<TokenStream> tokens, const Prepared& request);
 
-  /// True if a delta was made. `stopped` is set when a stop string ended it while the engine still runs.
-  bool next(TextDelta& out, int64_t min_tokens, bool& stopped);
+  /// True if a delta was made. After one with a stop_string the engine may still be running.
+  bool next(TextDelta& out, int64_t min_tokens);
   bool ended() const { return ended_; }
   /// Tokens that count: up to the one that completed a stop string.
   int64_t count() const { return read_; }

@@ -18,9 +18,11 @@ struct Frontend::Active {
   int64_t prompt_tokens, max_tokens, n;
   bool first_child;
   double submitted;
+  bool decided;  // the engine's reason may be reported: no stop string can still come before it
   double last_token = 0;
   int64_t seen = 0;
   FinishReason reason = FinishReason::kNone;  // ours, where we ended it: a stop string is not an abort
+  bool end_noticed = false;
 };
 
 Frontend::Frontend(Engine& engine, Text& text, FrontendOptions options)
@@ -36,13 +38,20 @@ Frontend::Frontend(Engine& engine, Text& text, FrontendOptions options)
 
 Frontend::~Frontend() { close(wake_fd_); }
 
-/// On the engine thread: counts, and one write to an eventfd.
-void Frontend::on_step(const StepReport& report) {
-  if (report.tokens > 0) {
-    size_t bucket = std::ranges::lower_bound(kStepBuckets, report.tokens) - kStepBuckets.begin();
+/// On the engine thread. As vLLM counts: a prompt in the step of its first token, and only steps with output.
+void Frontend::on_step(const StepReport&) {
+  EngineStats stats = engine_.stats();
+  int64_t total = stats.prompt_tokens + stats.generation_tokens, tokens = total - counted_tokens_;
+  counted_tokens_ = total;
+  if (tokens > 0) {
+    size_t bucket = std::ranges::lower_bound(kStepBuckets, tokens) - kStepBuckets.begin();
     step_counts_[bucket].fetch_add(1, std::memory_order_relaxed);
-    step_tokens_.fetch_add(report.tokens, std::memory_order_relaxed);
+    step_tokens_.fetch_add(tokens, std::memory_order_relaxed);
   }
+  wake();
+}
+
+void Frontend::wake() {
   uint64_t one = 1;
   [[maybe_unused]] ssize_t written =
       write(wake_fd_, &one, sizeof one);  // fails only when it is already readable
@@ -57,19 +66,20 @@ std::unique_ptr<Stream> Frontend::submit(Prepared request) {
   for (int64_t i = 0; i < request.fields.n && refusal == Engine::Refusal::kNone; ++i) {
     EngineRequest child{next_id_++, request.prompt, request.sampling, request.priority, request.cache_salt};
     if (child.sampling.seed) child.sampling.seed = *child.sampling.seed + i;
-    if (request.score_only) child.sampling.max_tokens = 1;
     if (auto tokens = engine_.submit(std::move(child), &refusal)) {
       children.push_back(tokens);
       fresh.push_back({std::move(tokens), waker, static_cast<int64_t>(request.prompt.size()),
-                       request.sampling.max_tokens, request.fields.n, i == 0, now});
+                       request.sampling.max_tokens, request.fields.n, i == 0, now,
+                       request.fields.stop.empty()});
     }
   }
   {
     std::lock_guard lock(mutex_);
     active_.splice(active_.end(), fresh);
   }
+  wake();  // a poll() on another thread may have come between the engine's first tokens and the list
   if (refusal != Engine::Refusal::kNone) {
-    for (auto& tokens : children) abort(tokens->id(), FinishReason::kAbort);
+    for (auto& tokens : children) end(tokens->id(), FinishReason::kAbort);
     // Ids were checked by prepare(), lengths against max_model_len: what is left is a prompt larger than the
     // whole cache.
     if (refusal == Engine::Refusal::kTooLong || refusal == Engine::Refusal::kBadToken)
@@ -84,13 +94,14 @@ std::unique_ptr<Stream> Frontend::submit(Prepared request) {
   return std::make_unique<Stream>(*this, std::move(request), std::move(children), std::move(waker));
 }
 
-void Frontend::abort(uint64_t id, FinishReason reason) {
+void Frontend::end(uint64_t id, FinishReason reason) {
   {
     std::lock_guard lock(mutex_);
     for (Active& active : active_)
-      if (active.tokens->id() == id) active.reason = reason;
+      if (active.tokens->id() == id) active.reason = reason, active.decided = true;
   }
-  engine_.abort(id);
+  if (reason != FinishReason::kNone) engine_.abort(id);
+  wake();
 }
 
 void Frontend::abort_all() {
@@ -114,13 +125,12 @@ void Frontend::poll() {
       Active& active = *it;
       bool finished = active.tokens->finished();  // before size(), see Child::next
       int64_t size = active.tokens->size();
-      if (size == active.seen && !finished) {
-        ++it;
-        continue;
+      if (size > active.seen || (finished && !active.end_noticed)) {
+        if (wakers.empty() || wakers.back() != active.waker) wakers.push_back(active.waker);
+        report_progress(active, now, size);
+        active.end_noticed = finished;
       }
-      if (wakers.empty() || wakers.back() != active.waker) wakers.push_back(active.waker);
-      report_progress(active, now, size);
-      if (!finished) {
+      if (!finished || !active.decided) {
         ++it;
         continue;
       }

@@ -1,7 +1,7 @@
 // The one facade over the engine, for server, CLI and Python: text in, text out (DESIGN.md, section 3, steps
 // 3 and 10).
 //
-// Threads: prepare(), submit() and abort() from any; a Stream, and poll(), from one thread (the HTTP thread,
+// Threads: prepare(), submit() and end() from any; a Stream, and poll(), from one thread (the HTTP thread,
 // or the CLI's). The engine thread only writes to an eventfd; whoever owns the reading thread waits for
 // wake_fd() and calls poll().
 #pragma once
@@ -66,7 +66,9 @@ class Frontend {
   /// Hands all n children to the engine. ApiError 503 if it does not take them.
   std::unique_ptr<Stream> submit(Prepared request);
   std::unique_ptr<Stream> submit(const GenerateRequest& request) { return submit(prepare(request)); }
-  void abort(uint64_t id, FinishReason reason);
+  /// A reader is done with a sequence: kNone as the engine ended it, else why we end it (a stop string, a
+  /// client that left).
+  void end(uint64_t id, FinishReason reason);
   /// Ends everything in flight (shutdown); streams finish with kAbort.
   void abort_all();
 
@@ -90,6 +92,7 @@ class Frontend {
   std::vector<int32_t> encode(const GenerateRequest& request) const;
   void report_progress(Active& active, double now, int64_t size);
   void on_step(const StepReport& report);
+  void wake();
 
   Engine& engine_;
   Text& text_;
@@ -102,6 +105,7 @@ class Frontend {
   std::list<Active> active_;
   std::array<std::atomic<int64_t>, StepCounts::kBuckets> step_counts_{};
   std::atomic<int64_t> step_tokens_{0};
+  int64_t counted_tokens_ = 0;  // of the engine thread
 };
 
 /// Seconds of the clock that FinishInfo uses.

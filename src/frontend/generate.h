@@ -42,7 +42,6 @@ struct Prepared {
   std::vector<int32_t> prompt;
   SamplingParams sampling;  ///< of child 0
   SamplingFields fields;
-  bool score_only = false;  ///< max_tokens 0: one token is computed and thrown away
   int32_t priority = 0;
   std::string cache_salt, request_id;
 };

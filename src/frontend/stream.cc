@@ -15,7 +15,7 @@ Stream::Stream(Frontend& frontend, Prepared request, std::vector<std::shared_ptr
 Stream::~Stream() {
   waker_->wake = nullptr;
   for (auto& child : children_)
-    if (!child->ended()) frontend_.abort(child->tokens().id(), FinishReason::kAbort);
+    if (!child->ended()) frontend_.end(child->tokens().id(), FinishReason::kAbort);
 }
 
 bool Stream::next(TextDelta& out, int64_t min_tokens) {
@@ -24,11 +24,14 @@ bool Stream::next(TextDelta& out, int64_t min_tokens) {
     size_t index =
         turn_++ % children_.size();  // in turn, so that one child's backlog does not hide the others
     Child& child = *children_[index];
-    bool stopped = false;
-    if (!child.next(out, min_tokens, stopped)) continue;
+    if (!child.next(out, min_tokens)) continue;
     out.index = static_cast<int>(index);
-    if (stopped) frontend_.abort(child.tokens().id(), FinishReason::kStop);
-    if (child.ended()) --open_;
+    if (child.ended()) {
+      --open_;
+      bool by_string = !out.stop_string.empty();
+      if (by_string || !request_.fields.stop.empty())
+        frontend_.end(child.tokens().id(), by_string ? FinishReason::kStop : FinishReason::kNone);
+    }
     return true;
   }
   return false;

@@ -222,7 +222,9 @@ asio::awaitable<bool> Connection::send_whole(const Reply& reply) {
 /// For requests that could not be read: the reply, then the end of the connection.
 asio::awaitable<void> Connection::refuse(int status, std::string message) {
   close_ = true;
-  if (co_await send_whole(shared_.refuse(status, message))) co_await linger();
+  Reply reply =
+      shared_.refuse(status, message);  // named: g++ 12 breaks temporaries in a condition with co_await
+  if (co_await send_whole(reply)) co_await linger();
 }
 
 /// Closing with unread input would reset the connection, and the client might never see the reply: read for a

@@ -9,19 +9,19 @@
 namespace octavo {
 namespace {
 
-/// "--allowed-origins" takes a list of arguments or, as vLLM writes it, one JSON array.
+/// A list of arguments or, as vLLM writes it, one JSON array: CLI11 splits that at its commas, the quotes
+/// remain.
 void add_list(CLI::App& app, const char* flag, std::vector<std::string>& value, const char* help,
               const char* group) {
   app.add_option_function<std::vector<std::string>>(
          flag,
-         [&value, flag](const std::vector<std::string>& given) {
-           value = given;
-           if (given.size() != 1 || !given[0].starts_with("[")) return;
-           Json list = Json::parse(given[0], nullptr, false);
-           if (!list.is_array()) throw Error(flag, " ", given[0], ": expected a JSON array of strings");
+         [&value](const std::vector<std::string>& given) {
            value.clear();
-           for (const Json& item : list)
-             value.push_back(item.is_string() ? item.get<std::string>() : item.dump());
+           for (std::string item : given) {
+             if (item.size() >= 2 && item.front() == '"' && item.back() == '"')
+               item = item.substr(1, item.size() - 2);
+             if (!item.empty()) value.push_back(std::move(item));
+           }
          },
          help)
       ->group(group)

@@ -1,0 +1,113 @@
+// octavo bench kernels: each linear format of the chosen level on a Llama-sized layer, one row (bandwidth)
+// and many (FLOPS).
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/engine_flags.h"
+#include "cli/statistics.h"
+#include "frontend/load_engine.h"
+#include "ops/linear.h"
+
+namespace octavo {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct KernelBenchOptions {
+  EngineOptions engine;  // threads only
+  int64_t n = 8192, k = 2048;
+  std::vector<int64_t> rows = {1, 16, 256};
+  double seconds = 0.5;
+  std::string isa, output_json;
+};
+
+struct FormatRow {
+  kernels::WeightFormat format;
+  const char* name;
+};
+/// The formats that pack from floats; integer formats join with their loaders.
+constexpr FormatRow kFormats[] = {{kernels::WeightFormat::kF32, "F32"},
+                                  {kernels::WeightFormat::kBF16, "BF16"}};
+
+Json measure(const KernelBenchOptions& o, OpContext& context, const FormatRow& row, const Linear& layer,
+             int64_t m) {
+  std::vector<float> x(m * o.k, 0.5f), y(m * o.n);
+  std::vector<double> times;
+  for (double end = steady_seconds() + o.seconds; times.size() < 3 || steady_seconds() < end;) {
+    double start = steady_seconds();
+    linear(context, layer, x.data(), o.k, m, y.data(), o.n);
+    times.push_back(steady_seconds() - start);
+  }
+  double time = percentile(times, 50);
+  return {{"kernel", layer.kernel->name},
+          {"format", row.name},
+          {"m", m},
+          {"n", o.n},
+          {"k", o.k},
+          {"workers", context.team.size()},
+          {"us", 1e6 * time},
+          {"weight_GB_per_s", static_cast<double>(layer.packed.size()) / time / 1e9},
+          {"GFLOP_per_s", 2.0 * static_cast<double>(m * o.n * o.k) / time / 1e9}};
+}
+
+int bench(KernelBenchOptions& o) {
+  if (o.n < 16 || o.k < 16 || o.n > (1 << 20) || o.k > (1 << 20))
+    throw Error("--n and --k must be 16 to 1048576");
+  apply_environment(o.engine);
+  Binding binding = thread_binding(o.engine);
+  Team team({binding.ranks[0], binding.pin});
+  team.bind_caller();
+  Workspace workspace(512 << 20);
+  OpContext context{team, workspace, o.isa.empty() ? kernels::select() : kernels::select(o.isa.c_str())};
+  Json results = Json::array();
+  printf("%-28s %6s %12s %12s %12s\n", "kernel", "rows", "us", "weight GB/s", "GFLOP/s");
+  for (const FormatRow& row : kFormats) {
+    LinearPart part{.n = o.n,
+                    .rows =
+                        [&](int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) {
+                          for (int64_t i = 0; i < (n1 - n0) * o.k; ++i)
+                            scratch[i] = 0.001f * static_cast<float>(i % 255 - 127);
+                          rows.values = scratch;
+                        },
+                    .bias = {}};
+    Linear layer = Linear::build(context, row.format, o.k, {part});
+    for (int64_t m : o.rows) {
+      Json result = measure(o, context, row, layer, m);
+      printf("%-28s %6lld %12.1f %12.1f %12.1f\n", layer.kernel->name, static_cast<long long>(m),
+             result["us"].get<double>(), result["weight_GB_per_s"].get<double>(),
+             result["GFLOP_per_s"].get<double>());
+      results.push_back(std::move(result));
+    }
+  }
+  if (!o.output_json.empty()) write_file(o.output_json, results.dump(2));
+  return 0;
+}
+
+}  // namespace
+
+Command bench_kernels_command() {
+  return {
+      "bench kernels", "The linear kernels of this machine", [](CLI::App& app) {
+        auto o = std::make_shared<KernelBenchOptions>();
+        const char* group = "Benchmark";
+        app.add_option("--n", o->n, "Outputs of the layer")->group(group)->capture_default_str();
+        app.add_option("--k", o->k, "Inputs of the layer")->group(group)->capture_default_str();
+        app.add_option("--rows", o->rows, "Batch sizes")
+            ->group(group)
+            ->expected(1, -1)
+            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+        app.add_option("--seconds", o->seconds, "For each measurement")->group(group)->capture_default_str();
+        app.add_option("--isa", o->isa, "Cap the level: scalar, avx2, ...")->group(group);
+        app.add_option("--output-json", o->output_json, "Result file")->group(group);
+        app.add_option("--cpu-threads-bind", o->engine.cpu_threads_bind, "auto, nobind, or CPUs")
+            ->group("Threads")
+            ->capture_default_str();
+        return [=] { return bench(*o); };
+      }};
+}
+
+}  // namespace octavo
