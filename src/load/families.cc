@@ -1,9 +1,20 @@
 #include "load/families.h"
 
+#include "base/error.h"
+
 namespace octavo {
 namespace {
 
+/// Families without grouped queries: their q, k and v are each [hidden, hidden], whatever other keys say.
+void require_whole_heads(const JsonFields& fields, const ModelConfig& out) {
+  if (out.kv_heads != out.heads)
+    fields.fail({"num_key_value_heads"}, str(out.heads, " (num_attention_heads)"));
+  if (out.head_dim * out.heads != out.hidden)
+    fields.fail({"head_dim"}, str("hidden_size ", out.hidden, " / num_attention_heads ", out.heads));
+}
+
 void set_opt(const JsonFields& fields, ModelConfig& out) {
+  require_whole_heads(fields, out);
   out.norm = NormKind::kLayerNorm;
   out.learned_positions = true;
   out.norm_first = fields.boolean({"do_layer_norm_before"}, true);
@@ -14,6 +25,7 @@ void set_opt(const JsonFields& fields, ModelConfig& out) {
 }
 
 void set_gpt2(const JsonFields& fields, ModelConfig& out) {
+  require_whole_heads(fields, out);
   out.norm = NormKind::kLayerNorm;
   out.learned_positions = true;
   out.qkv_bias = out.out_bias = out.mlp_bias = true;

@@ -117,6 +117,9 @@ int interleaved_heads(const GgufArchitecture& architecture, const GgufFile& meta
   if (k)
     if (auto kv_heads = same_for_all_layers(meta, key + "_kv")) heads = kv_heads;
   int64_t rows = tensor.shape[0];
+  // Rows are moved as they are stored: those of a vector are single elements, which blocks do not have.
+  if (tensor.shape.rank > 2 || (tensor.shape.rank == 1 && info(tensor.dtype).block_elements > 1))
+    throw Error(meta.origin(), ": tensor '", tensor.name, "' is not a matrix or a vector of single values");
   if (!heads || *heads < 1 || *heads > rows || rows % (*heads * 2))
     throw Error(meta.origin(), ": tensor '", tensor.name, "': ", rows, " rows are not whole heads (", key,
                 ")");

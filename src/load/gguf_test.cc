@@ -232,6 +232,15 @@ TEST(Gguf, BadModelsAreRefused) {
 }
 
 // BL-33: each hostile header is an Error, at once and in little memory.
+// The bias of an interleaved q is reordered element by element: blocks have none.
+TEST(Gguf, ABlockQuantisedBiasIsRefused) {
+  TempFolder folder;
+  GgufBytes bytes = tiny_llama();
+  std::string file = folder.write(
+      "m.gguf", bytes.tensor("blk.0.attn_q.bias", {64}, 2, 256).data(std::string(64, 'x')).bytes());
+  EXPECT_TRUE(contains(error_of([&] { open_gguf(file); }), "'blk.0.attn_q.bias' is not a matrix"));
+}
+
 TEST(Gguf, HostileHeadersAreRefused) {
   auto one = [](std::vector<uint64_t> dims, uint32_t type = 0, uint64_t offset = 0) {
     return GgufBytes().tensor("w", dims, type, offset).data(std::string(64, 'x')).bytes();

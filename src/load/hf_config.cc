@@ -171,10 +171,12 @@ void read_positions(const json& config, const JsonFields& fields, double default
   out.rope = read_rope(config, out.origin, default_theta, out.max_position_embeddings, nested);
   if (sliding)
     out.rope_sliding = read_rope(config, out.origin, default_theta, out.max_position_embeddings, sliding);
-  auto rotated = static_cast<int64_t>(static_cast<double>(out.head_dim) * out.rope.partial_rotary_factor);
-  if (rotated < 2 || rotated % 2)
-    throw Error(out.origin, ": head_dim ", out.head_dim, ": ", rotated,
-                " rotary dimensions, expected an even number");
+  for (const RopeConfig* rope : {&out.rope, out.rope_sliding ? &*out.rope_sliding : &out.rope}) {
+    auto rotated = static_cast<int64_t>(static_cast<double>(out.head_dim) * rope->partial_rotary_factor);
+    if (rotated < 2 || rotated % 2)
+      throw Error(out.origin, ": head_dim ", out.head_dim, ": ", rotated,
+                  " rotary dimensions, expected an even number");
+  }
   out.max_model_len = derived_max_length(out.rope, out.max_position_embeddings);
 }
 

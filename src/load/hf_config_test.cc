@@ -252,6 +252,29 @@ TEST(HfConfig, WindowsByLayer) {
   EXPECT_TRUE(contains(error_of([&] { parse_config(config, "c"); }), "unknown 'banana'"));
 }
 
+// Their q, k and v have hidden rows each; a forward for other heads would write past its buffers.
+TEST(HfConfig, FamiliesWithoutGroupedQueriesRefuseOtherHeads) {
+  for (const char* architecture : {"OPTForCausalLM", "GPT2LMHeadModel"}) {
+    json config = {{"architectures", {architecture}}, {"hidden_size", 64}, {"num_attention_heads", 4}};
+    EXPECT_EQ(parse_config(config, "c").head_dim, 16);
+    json grouped = config, narrow = config;
+    grouped["num_key_value_heads"] = 2;
+    narrow["head_dim"] = 8;
+    EXPECT_TRUE(
+        contains(error_of([&] { parse_config(grouped, "c"); }), "num_key_value_heads: 2, expected 4"));
+    EXPECT_TRUE(
+        contains(error_of([&] { parse_config(narrow, "c"); }), "head_dim: 8, expected hidden_size 64"));
+  }
+}
+
+TEST(HfConfig, SlidingLayersHaveWholeRotaryPairsToo) {
+  json config = llama();
+  config["rope_parameters"] = {
+      {"full_attention", {{"rope_type", "default"}}},
+      {"sliding_attention", {{"rope_type", "default"}, {"partial_rotary_factor", 0.2}}}};  // 3 of 16
+  EXPECT_TRUE(contains(error_of([&] { parse_config(config, "c"); }), "3 rotary dimensions"));
+}
+
 TEST(HfConfig, NestedTextConfig) {
   json config = {
       {"architectures", {"LlamaForCausalLM"}}, {"text_config", llama()}, {"tie_word_embeddings", true}};

@@ -5,7 +5,6 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "load/dequantise.h"
 #include "load/json.h"
 #include "load/quant/scheme.h"
 
@@ -32,9 +31,11 @@ void read_rows(const HostWeight& weight, int64_t n0, int64_t n1, std::byte* scra
 
 void load(Checkpoint& checkpoint, const QuantScheme&, const std::string& prefix, HostWeight& out) {
   const int64_t groups = out.k / out.group;
-  out.values = checkpoint.require(prefix + ".qweight", {out.k, out.n / 8});
-  const std::vector<float> scales = dequantise(checkpoint.require(prefix + ".scales", {groups, out.n}));
-  const TensorView packed = checkpoint.require(prefix + ".qzeros", {groups, out.n / 8});
+  out.values = packed_words(checkpoint, prefix + ".qweight", {out.k, out.n / 8});
+  const std::string name = prefix + ".scales";
+  const std::vector<float> scales =
+      finite_scales(checkpoint, name, checkpoint.require(name, {groups, out.n}));
+  const TensorView packed = packed_words(checkpoint, prefix + ".qzeros", {groups, out.n / 8});
   float* out_scales = reinterpret_cast<float*>(allocate(out, out.n * groups * sizeof(float)));
   int8_t* out_zeros = reinterpret_cast<int8_t*>(allocate(out, out.n * groups));
   for (int64_t row = 0; row < out.n; ++row)

@@ -39,7 +39,8 @@ void read_packed(const HostWeight& weight, int64_t n0, int64_t n1, std::byte* sc
 /// weight_zero_point I32 [n/8, groups], packed along n, stored value = zero + 8.
 void load_packed_zeros(Checkpoint& checkpoint, const std::string& prefix, HostWeight& out) {
   const int64_t groups = out.k / out.group;
-  const TensorView packed = checkpoint.require(prefix + ".weight_zero_point", {(out.n + 7) / 8, groups});
+  const TensorView packed =
+      packed_words(checkpoint, prefix + ".weight_zero_point", {(out.n + 7) / 8, groups});
   int8_t* zeros = reinterpret_cast<int8_t*>(allocate(out, out.n * groups));
   for (int64_t row = 0; row < out.n; ++row)
     for (int64_t g = 0; g < groups; ++g)
@@ -54,7 +55,7 @@ void load_packed(Checkpoint& checkpoint, const QuantScheme& scheme, const std::s
   if (shape.dtype == DType::kI64 && (shape.as<int64_t>()[0] != out.n || shape.as<int64_t>()[1] != out.k))
     throw Error(checkpoint.origin(), ": tensor '", prefix, ".weight_shape' says [", shape.as<int64_t>()[0],
                 ", ", shape.as<int64_t>()[1], "], expected [", out.n, ", ", out.k, "]");
-  out.values = checkpoint.require(prefix + ".weight_packed", {out.n, (out.k + 7) / 8});
+  out.values = packed_words(checkpoint, prefix + ".weight_packed", {out.n, (out.k + 7) / 8});
   load_scales(checkpoint, scheme, prefix, out);
   if (!scheme.symmetric) load_packed_zeros(checkpoint, prefix, out);
   if (scheme.act_order) load_group_order(checkpoint, prefix + ".weight_g_idx", out);
@@ -65,12 +66,21 @@ void load_packed(Checkpoint& checkpoint, const QuantScheme& scheme, const std::s
   throw Error(origin, ": compressed-tensors ", what, " is not supported");
 }
 
+/// Outputs (0) or inputs (1) of a block that shares a scale.
+int64_t block_structure(const JsonFields& weights, int axis) {
+  const json* block = weights.find({"block_structure"});
+  if (!block || !block->is_array() || block->size() != 2 || !(*block)[axis].is_number_integer() ||
+      (*block)[axis] < 1 || (*block)[axis] > 1 << 20)
+    weights.fail({"block_structure"}, "two positive integers");
+  return (*block)[axis].get<int64_t>();
+}
+
 int64_t group_of(const JsonFields& weights, const std::string& origin) {
   const std::string strategy = weights.text({"strategy"}, "tensor");
   if (strategy == "tensor") return -1;
   if (strategy == "channel") return 0;
   if (strategy == "group") return weights.integer({"group_size"}, 0, 1, 1 << 20);
-  if (strategy == "block") return weights.find({"block_structure"})->at(1).get<int64_t>();
+  if (strategy == "block") return block_structure(weights, 1);
   refuse(origin, "weight strategy '" + strategy + "'");
 }
 
@@ -104,7 +114,7 @@ void parse_group(const json& group_json, const std::string& default_format, cons
   parse_activations(group, origin, out);
   const bool float_input = out.activations == QuantScheme::Activations::kFloat;
   if (type == "float" && out.bits == 8) {
-    if (const json* block = weights.find({"block_structure"})) out.group_rows = block->at(0).get<int64_t>();
+    if (weights.find({"block_structure"})) out.group_rows = block_structure(weights, 0);
     out.load = load_fp8;
     out.format = kernels::WeightFormat::kFP8;
   } else if (format == "pack-quantized" && out.bits == 4) {
@@ -131,6 +141,7 @@ bool parse_compressed_tensors(const json& config, const std::string& origin, con
   const json* groups = fields.find({"config_groups"});
   if (!groups || !groups->is_object()) throw Error(origin, ": quantization_config has no config_groups");
   for (const json& group : *groups) {
+    if (!group.is_object()) throw Error(origin, ": quantization_config.config_groups: not objects");
     const json targets = group.value("targets", json::array());
     const bool named = std::any_of(targets.begin(), targets.end(), [&](const json& target) {
       return target.is_string() && (target == "Linear" || names_layer(target.get<std::string>(), prefix));

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "load/dequantise.h"
 #include "load/json.h"
 #include "load/quant/scheme.h"
 
@@ -39,9 +38,13 @@ template <int kBits>
 void load(Checkpoint& checkpoint, const QuantScheme& scheme, const std::string& prefix, HostWeight& out) {
   constexpr int kPerWord = 32 / kBits;
   const int64_t groups = out.k / out.group;
-  out.values = checkpoint.require(prefix + ".qweight", {out.k / kPerWord, out.n});
-  const std::vector<float> scales = dequantise(checkpoint.require(prefix + ".scales", {groups, out.n}));
-  const TensorView packed = checkpoint.require(prefix + ".qzeros", {groups, out.n / kPerWord});
+  if (out.k % kPerWord)
+    throw Error(checkpoint.origin(), ": '", prefix, "' has ", out.k, " inputs, which are not whole words");
+  out.values = packed_words(checkpoint, prefix + ".qweight", {out.k / kPerWord, out.n});
+  const std::string name = prefix + ".scales";
+  const std::vector<float> scales =
+      finite_scales(checkpoint, name, checkpoint.require(name, {groups, out.n}));
+  const TensorView packed = packed_words(checkpoint, prefix + ".qzeros", {groups, out.n / kPerWord});
   float* out_scales = reinterpret_cast<float*>(allocate(out, out.n * groups * sizeof(float)));
   int8_t* out_zeros = reinterpret_cast<int8_t*>(allocate(out, out.n * groups));
   const int stored_less = scheme.scale_name == "gptq_v2" ? 0 : 1;

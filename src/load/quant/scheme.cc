@@ -58,20 +58,33 @@ std::byte* allocate(HostWeight& out, size_t bytes) {
   return out.owned.emplace_back(std::make_shared<std::byte[]>(bytes)).get();
 }
 
+TensorView packed_words(Checkpoint& checkpoint, const std::string& name, const Shape& shape) {
+  if (!checkpoint.find(name)) throw Error(checkpoint.origin(), ": tensor '", name, "' is missing");
+  const TensorView out = checkpoint.require(name, shape);
+  if (out.dtype != DType::kI32 && out.dtype != DType::kU32)
+    throw Error(checkpoint.origin(), ": tensor '", name, "' is ", octavo::name(out.dtype), ", expected I32");
+  return out;
+}
+
+std::vector<float> finite_scales(Checkpoint& checkpoint, const std::string& name, const TensorView& stored) {
+  std::vector<float> values = dequantise(stored);
+  for (float value : values)
+    if (!std::isfinite(value))
+      throw Error(checkpoint.origin(), ": tensor '", name, "' holds a scale that is not finite");
+  return values;
+}
+
 void load_scales(Checkpoint& checkpoint, const QuantScheme& scheme, const std::string& prefix,
                  HostWeight& out) {
   const std::string name = prefix + "." + scheme.scale_name;
   const TensorView stored = checkpoint.get(name);
-  const std::vector<float> values = dequantise(stored);
+  const std::vector<float> values = finite_scales(checkpoint, name, stored);
   const int64_t groups = out.k / out.group,
                 columns = scheme.group > 0 ? (out.k + scheme.group - 1) / scheme.group : 1;
   const int64_t rows = scheme.group < 0 ? 1 : (out.n + scheme.group_rows - 1) / scheme.group_rows;
   if (static_cast<int64_t>(values.size()) != rows * columns)
     throw Error(checkpoint.origin(), ": tensor '", name, "' has shape ", stored.shape.text(), ", expected ",
                 rows, " x ", columns, " scales");
-  for (float value : values)
-    if (!std::isfinite(value))
-      throw Error(checkpoint.origin(), ": tensor '", name, "' holds a scale that is not finite");
   float* scales = reinterpret_cast<float*>(allocate(out, out.n * groups * sizeof(float)));
   for (int64_t row = 0; row < out.n; ++row)
     for (int64_t g = 0; g < groups; ++g)

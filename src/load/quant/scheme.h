@@ -59,6 +59,13 @@ void load_fp8(Checkpoint& checkpoint, const QuantScheme& scheme, const std::stri
 void load_scales(Checkpoint& checkpoint, const QuantScheme& scheme, const std::string& prefix,
                  HostWeight& out);
 
+/// The I32 tensor of this shape that holds packed integers. Error if it is missing or of another type: its
+/// words are read as they lie.
+TensorView packed_words(Checkpoint& checkpoint, const std::string& name, const Shape& shape);
+
+/// Scales of this shape as float32. Error naming the tensor for NaN or infinity (BL-42).
+std::vector<float> finite_scales(Checkpoint& checkpoint, const std::string& name, const TensorView& stored);
+
 /// out.permutation from g_idx: inputs sorted by group, stable. Error for groups out of range or of uneven
 /// size.
 void load_group_order(Checkpoint& checkpoint, const std::string& name, HostWeight& out);

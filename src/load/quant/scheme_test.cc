@@ -62,6 +62,76 @@ TEST(Scheme, RefusesWhatItDoesNotKnow) {
                Error);
 }
 
+TEST(Scheme, RefusesBrokenBlockStructures) {
+  auto block = [](json structure) {
+    json weights = {{"num_bits", 8}, {"type", "float"}, {"strategy", "block"}};
+    if (!structure.is_null()) weights["block_structure"] = structure;
+    return json{{"quant_method", "compressed-tensors"},
+                {"config_groups", {{"g", {{"targets", {"Linear"}}, {"weights", weights}}}}}};
+  };
+  QuantScheme scheme;
+  EXPECT_TRUE(find_scheme(block({128, 64}), "f", "m", scheme));
+  EXPECT_EQ(scheme.group_rows, 128);
+  EXPECT_EQ(scheme.group, 64);
+  for (const json& broken :
+       {json(), json("x"), json({0, 128}), json({128, -1}), json({128}), json({128, 1.5})})
+    EXPECT_THROW(find_scheme(block(broken), "f", "m", scheme), Error) << broken;
+}
+
+std::string error_of(Checkpoint& checkpoint, const ModelConfig& config, int64_t k) {
+  try {
+    linear_weight(checkpoint, config, "m", 16, k);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+/// A checkpoint of one GPTQ or AWQ layer "m" of 16 outputs and 32 inputs in one group.
+struct PackedLayer {
+  std::vector<uint32_t> words = std::vector<uint32_t>(256, 0x88888888u);
+  std::vector<float> scales = std::vector<float>(64, 0.5f);
+  bool awq = false;
+  DType qweight = DType::kI32, qzeros = DType::kI32;
+  bool with_zeros = true;
+
+  std::string error(int64_t k = 32) {
+    Checkpoint out("folder");
+    auto add = [&](const char* name, DType dtype, const Shape& shape, const void* data) {
+      out.add({{std::string("m.") + name, dtype, shape, "file"}, static_cast<const std::byte*>(data), 0});
+    };
+    add("qweight", qweight, awq ? Shape{k, 2} : Shape{k / 8, 16}, words.data());
+    if (with_zeros) add("qzeros", qzeros, {1, 2}, words.data());
+    add("scales", DType::kF32, {1, 16}, scales.data());
+    ModelConfig config;
+    config.origin = "config.json";
+    config.quantization =
+        std::make_shared<json>(json{{"quant_method", awq ? "awq" : "gptq"}, {"bits", 4}, {"group_size", -1}});
+    return error_of(out, config, k);
+  }
+};
+
+TEST(HostWeight, PackedWordsAndScalesAreChecked) {
+  for (bool awq : {false, true}) {
+    auto layer = [&] {
+      PackedLayer out;
+      out.awq = awq;
+      return out;
+    };
+    EXPECT_EQ(layer().error(), "no error");
+    PackedLayer wrong_type = layer(), wrong_zeros = layer(), no_zeros = layer(), no_number = layer();
+    wrong_type.qweight = DType::kI8;
+    EXPECT_EQ(wrong_type.error(), "folder: tensor 'm.qweight' is I8, expected I32");
+    wrong_zeros.qzeros = DType::kI16;
+    EXPECT_EQ(wrong_zeros.error(), "folder: tensor 'm.qzeros' is I16, expected I32");
+    no_zeros.with_zeros = false;
+    EXPECT_EQ(no_zeros.error(), "folder: tensor 'm.qzeros' is missing");
+    no_number.scales[3] = std::nanf("");  // BL-42
+    EXPECT_EQ(no_number.error(), "folder: tensor 'm.scales' holds a scale that is not finite");
+  }
+  EXPECT_EQ(PackedLayer().error(36), "folder: 'm' has 36 inputs, which are not whole words");
+}
+
 // The same numbers stored in two ways give the same canonical rows.
 TEST(HostWeight, PackedAndPlainFourBitsAgree) {
   const std::string layer = "model.layers.1.mlp.down_proj";

@@ -48,6 +48,11 @@ class PrecompiledNormalizer : public Normalizer {
     }
     utext_close(view);
     text = std::move(out);
+    if (is_valid_utf8(text)) return;
+    // The results of a map may be any bytes, but what comes after a normalizer decodes without checks.
+    out.clear();
+    append_lossy(text, out);
+    text = std::move(out);
   }
 
  private:
