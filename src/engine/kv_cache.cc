@@ -45,6 +45,11 @@ int64_t peak(const KvSizing& s, int64_t len) {
 
 KvPlan plan_kv_cache(const KvSizing& s) {
   int64_t wanted_len = s.max_model_len > 0 ? s.max_model_len : s.model_max_len;
+  // Slots, block * block_size + offset, are 32 bits wide.
+  const int64_t most_blocks = std::numeric_limits<int32_t>::max() / s.block_size;
+  if (s.num_blocks_override > most_blocks)
+    throw Error("--num-gpu-blocks-override ", s.num_blocks_override, " is more than the ", most_blocks,
+                " blocks of ", s.block_size, " tokens that can be addressed");
   if (s.num_blocks_override > 0) return {s.num_blocks_override, wanted_len};
   size_t bytes = budget(s);
   int64_t blocks = static_cast<int64_t>(bytes / s.block_bytes);
@@ -60,9 +65,7 @@ KvPlan plan_kv_cache(const KvSizing& s) {
     wanted_len = longest;
   }
   if (!s.explicit_bytes) blocks = std::min(blocks, s.max_num_seqs * peak(s, wanted_len));
-  // Slots, block * block_size + offset, are 32 bits wide.
-  blocks = std::min<int64_t>(blocks, std::numeric_limits<int32_t>::max() / s.block_size);
-  return {blocks, wanted_len};
+  return {std::min(blocks, most_blocks), wanted_len};
 }
 
 size_t kv_block_bytes(const ModelInfo& model, const kernels::AttentionKernel& kernel, int block_size) {

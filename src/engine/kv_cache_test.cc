@@ -81,6 +81,8 @@ TEST(KvPlan, OverrideIsTakenAsItIs) {
   s.num_blocks_override = 48;
   EXPECT_EQ(plan_kv_cache(s).num_blocks, 48);
   EXPECT_EQ(plan_kv_cache(s).max_model_len, 8192);
+  s.num_blocks_override = int64_t{1} << 27;  // slots of 16 tokens a block would pass 2^31
+  EXPECT_NE(error_of(s).find("--num-gpu-blocks-override 134217728"), std::string::npos) << error_of(s);
 }
 
 TEST(KvPlan, SlidingWindowsNeedLittle) {

@@ -52,11 +52,17 @@ void Loader::vector(std::vector<float>& to, const std::string& name, int64_t n) 
 void Loader::embedding(Embedding& to, const std::string& name, int64_t rows, int64_t width) {
   HostWeight weight = linear_weight(checkpoint_, config_, name, rows, width);
   to.table = {weight.values.data, weight.values.dtype == DType::kBF16, rows, width};
-  if (weight.values.dtype != DType::kBF16 && weight.values.dtype != DType::kF32)
-    embeddings_.emplace_back(&to, std::move(weight));
+  if (!weight.reader && (weight.values.dtype == DType::kBF16 || weight.values.dtype == DType::kF32)) return;
+  weight.format = options_.dtype;  // a table has no integer kernel: read_rows() dequantises it
+  embeddings_.emplace_back(&to, std::move(weight));
 }
 
 RopeTable Loader::rope_table(const RopeConfig& rope) {
+  // A config may claim 2^31 positions and scale them up; a table of so many would take all memory.
+  constexpr int64_t kMaxPositions = int64_t{1} << 24;
+  if (options_.max_model_len > kMaxPositions)
+    throw Error(config_.origin, ": a model length of ", options_.max_model_len, " positions, at most ",
+                kMaxPositions, " are supported: give a lower --max-model-len");
   return octavo::rope_table(ctx_, rope, config_.head_dim, options_.max_model_len);
 }
 

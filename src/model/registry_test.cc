@@ -174,6 +174,52 @@ TEST(RegistryTest, LayersOfDifferentWindowsAreDifferentKvGroups) {
   EXPECT_EQ(whole.logits, cut.logits);
 }
 
+TEST(RegistryTest, AQuantisedEmbeddingIsDequantised) {
+  json config = tiny_llama();
+  config["quantization_config"] = {
+      {"quant_method", "compressed-tensors"},
+      {"format", "int-quantized"},
+      {"ignore", {"lm_head"}},
+      {"config_groups",
+       {{"group_0",
+         {{"targets", {"model.embed_tokens"}},
+          {"weights", {{"num_bits", 8}, {"type", "int"}, {"symmetric", true}, {"strategy", "channel"}}}}}}}};
+  config["tie_word_embeddings"] = false;
+  std::vector<int8_t> q(96 * 32);
+  for (size_t i = 0; i < q.size(); ++i) q[i] = static_cast<int8_t>(i * 37 % 251 - 125);
+  const std::vector<float> scales(96, 0.02f);
+  Checkpoint quantised = random_checkpoint();
+  quantised.add({{"model.embed_tokens.weight", DType::kI8, {96, 32}, "file"},
+                 reinterpret_cast<const std::byte*>(q.data()),
+                 0});
+  quantised.add({{"model.embed_tokens.weight_scale", DType::kF32, {96, 1}, "file"},
+                 reinterpret_cast<const std::byte*>(scales.data()),
+                 0});
+  auto edit = [&](const std::string& name, const Shape&, std::vector<float>& values) {
+    if (name != "model.embed_tokens.weight") return;
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(q[i]) * 0.02f;
+  };
+  json plain = config;
+  plain.erase("quantization_config");
+  Loaded expected(plain, edit);
+  TestMachine machine(kernels::select());
+  auto model = load_model(parse_config(config, "config.json"), std::move(quantised), machine.ctx,
+                          {WeightFormat::kF32});
+  TestRunner runner(*model, machine.ctx, KvFormat::kF32, 16, 300, 1);
+  TestSequence s{some_ids(20)};
+  EXPECT_EQ(runner.step({{&s, 20, TestRunner::Work::kLast}}), expected.logits(some_ids(20)));
+}
+
+TEST(RegistryTest, AnAbsurdNumberOfPositionsIsRefused) {
+  TestMachine machine(kernels::select());
+  json config = tiny_llama();
+  config["max_position_embeddings"] = int64_t{1} << 31;
+  const std::string message =
+      error_of([&] { load_model(parse_config(config, "config.json"), random_checkpoint(), machine.ctx); });
+  EXPECT_TRUE(contains(message, "2147483648") && contains(message, "--max-model-len")) << message;
+  EXPECT_EQ(Loaded(config, {}, {WeightFormat::kF32, 512}).model->info().max_model_len, 512);
+}
+
 // BL-38: key variants of rope scaling give the same logits and derived lengths, and different from no
 // scaling.
 struct RopeVariants {
