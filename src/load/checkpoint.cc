@@ -59,6 +59,11 @@ std::vector<std::string> Checkpoint::finish() const {
   return unused();
 }
 
+void Checkpoint::drop_reordered() {
+  for (auto& [name, slot] : slots_)
+    if (slot.entry.interleaved_heads) slot.copy.reset();
+}
+
 std::vector<std::string> Checkpoint::unused() const {
   std::vector<std::string> out;
   for (const auto& [name, slot] : slots_)

@@ -22,6 +22,10 @@ int64_t row_count(const TensorView& tensor) {
   return rows;
 }
 
+bool holds_floats(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 || block_decoder(dtype);
+}
+
 void dequantise_rows(const TensorView& tensor, int64_t row0, int64_t row1, float* out) {
   OCTAVO_CHECK(0 <= row0 && row0 <= row1 && row1 <= row_count(tensor));
   int64_t columns = tensor.shape.rank ? tensor.shape[tensor.shape.rank - 1] : 1;

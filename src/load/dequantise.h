@@ -11,6 +11,9 @@ namespace octavo {
 /// Rows of a tensor seen as [elements / last dimension, last dimension]; a vector is one row.
 int64_t row_count(const TensorView& tensor);
 
+/// Whether values of this type can be dequantised.
+bool holds_floats(DType dtype);
+
 /// Rows [row0, row1) into out [row1 - row0, columns]: F32, F16, BF16 and all of GGUF's block types, bit for
 /// bit what the `gguf` Python package's dequantiser gives. Error for a dtype without float values. Safe from
 /// several threads.

@@ -129,6 +129,8 @@ TEST(Gguf, TensorsHaveHuggingFaceNamesAndRowOrder) {
   // Stored rows of the one head: 0a 0b 1a 1b; Hugging Face's: 0a 1a 0b 1b.
   std::vector<float> k = dequantise(c.require("model.layers.0.self_attn.k_proj.weight", {4, 8}));
   EXPECT_EQ((std::vector<float>{k[0], k[8], k[16], k[24]}), (std::vector<float>{0, 16, 8, 24}));
+  c.drop_reordered();
+  EXPECT_EQ(dequantise(c.get("model.layers.0.self_attn.k_proj.weight")), k);
   Checkpoint whole = open_gguf(golden("gguf/llama-q4_0.gguf"));
   for (const std::string& name : whole.names())
     EXPECT_TRUE(name.starts_with("model.") || name.starts_with("lm_head.")) << name;

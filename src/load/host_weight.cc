@@ -138,7 +138,11 @@ HostWeight linear_weight(Checkpoint& checkpoint, const ModelConfig& config, cons
 }
 
 std::vector<float> float_tensor(Checkpoint& checkpoint, const std::string& name, const Shape& shape) {
-  return dequantise(checkpoint.require(name, shape));
+  const TensorView stored = checkpoint.require(name, shape);
+  if (!holds_floats(stored.dtype))
+    throw Error(checkpoint.origin(), ": tensor '", name, "' has dtype ", octavo::name(stored.dtype),
+                ", expected a float type");
+  return dequantise(stored);
 }
 
 }  // namespace octavo

@@ -62,6 +62,15 @@ TEST(HostWeight, BlockTypesReadByRow) {
   EXPECT_EQ(rows_of(up, 5, 7), std::vector<float>(all.begin() + 5 * up.k, all.begin() + 7 * up.k));
 }
 
+TEST(HostWeight, VectorsOfIntegersAreRefusedByName) {
+  static const int64_t values[4] = {};
+  Checkpoint checkpoint("folder");
+  checkpoint.add(
+      {{"model.norm.weight", DType::kI64, {4}, "file"}, reinterpret_cast<const std::byte*>(values), 0});
+  EXPECT_TRUE(contains(error_of([&] { float_tensor(checkpoint, "model.norm.weight", {4}); }),
+                       "tensor 'model.norm.weight' has dtype I64, expected a float type"));
+}
+
 TEST(HostWeight, UnknownQuantisationIsRefused) {
   Checkpoint checkpoint = open_safetensors(golden("quantised/qwen3-awq-g32"));
   ModelConfig config;

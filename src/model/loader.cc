@@ -138,6 +138,8 @@ ModelInfo Loader::finish() {
     copy_embedding(*to, weight);
     info.weight_bytes += to->owned.size();
   }
+  linears_.clear();
+  checkpoint_.drop_reordered();
   for (const std::string& key : order) {
     const size_t cut = key.find('\n');
     info.kernels.push_back(str(key.substr(0, cut), " x", counts[key], ": ", key.substr(cut + 1)));

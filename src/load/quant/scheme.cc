@@ -67,6 +67,9 @@ TensorView packed_words(Checkpoint& checkpoint, const std::string& name, const S
 }
 
 std::vector<float> finite_scales(Checkpoint& checkpoint, const std::string& name, const TensorView& stored) {
+  if (!holds_floats(stored.dtype))
+    throw Error(checkpoint.origin(), ": tensor '", name, "' has dtype ", octavo::name(stored.dtype),
+                ", expected a float type");
   std::vector<float> values = dequantise(stored);
   for (float value : values)
     if (!std::isfinite(value))
