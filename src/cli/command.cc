@@ -113,7 +113,7 @@ int run_command_line(int argc, char** argv, const std::vector<Command>& commands
   }
   try {
     return parse_and_run(root, {argv + 1, argv + argc}, actions);
-  } catch (const Error& e) {
+  } catch (const std::exception& e) {  // an Error, or memory that there is not
     fprintf(stderr, "octavo: %s\n", e.what());
     return 1;
   }

@@ -25,6 +25,9 @@ void complete(EngineConfig& config, const ModelInfo& model) {
   if (config.max_num_seqs <= 0) throw Error("--max-num-seqs ", config.max_num_seqs, " must be positive");
   if (config.max_num_batched_tokens <= 0)
     throw Error("--max-num-batched-tokens ", config.max_num_batched_tokens, " must be positive");
+  constexpr int64_t kMostTokens = int64_t{1} << 24;  // the arrays of a step are reserved, and counted in ints
+  if (config.max_num_batched_tokens > kMostTokens)
+    throw Error("--max-num-batched-tokens ", config.max_num_batched_tokens, " is more than ", kMostTokens);
   if (config.max_model_len > model.max_model_len)  // its position tables end there
     throw Error("--max-model-len ", config.max_model_len, " is more than the ", model.max_model_len,
                 " positions that the model was loaded for");

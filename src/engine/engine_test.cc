@@ -119,6 +119,12 @@ TEST(Engine, LogprobsOfEachToken) {
   }
 }
 
+TEST(Engine, RefusesAbsurdSteps) {
+  EngineConfig config = test_config();
+  config.max_num_batched_tokens = int64_t{1} << 40;
+  EXPECT_THROW(FakeEngine{config}, Error);
+}
+
 TEST(Engine, RefusesWhatCanNeverFit) {  // BL-24: 48 blocks of 16 and max_model_len 2048
   EngineConfig config = test_config(48);
   FakeEngine e(config, {.max_model_len = 2048});

@@ -65,7 +65,9 @@ std::unique_ptr<Stream> Frontend::submit(Prepared request) {
   Engine::Refusal refusal = Engine::Refusal::kNone;
   for (int64_t i = 0; i < request.fields.n && refusal == Engine::Refusal::kNone; ++i) {
     EngineRequest child{next_id_++, request.prompt, request.sampling, request.priority, request.cache_salt};
-    if (child.sampling.seed) child.sampling.seed = *child.sampling.seed + i;
+    if (child.sampling.seed)  // unsigned: the sum may wrap
+      child.sampling.seed =
+          static_cast<int64_t>(static_cast<uint64_t>(*child.sampling.seed) + static_cast<uint64_t>(i));
     if (auto tokens = engine_.submit(std::move(child), &refusal)) {
       children.push_back(tokens);
       fresh.push_back({std::move(tokens), waker, static_cast<int64_t>(request.prompt.size()),

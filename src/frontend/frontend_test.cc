@@ -143,6 +143,12 @@ TEST_F(FrontendTest, ChildrenHaveTheirOwnSeeds) {
   request.sampling.n = 1;
   request.sampling.seed = 8;
   EXPECT_EQ(generate(request).text, out[1].text);
+  request.sampling.seed = INT64_MAX;  // seed + index wraps
+  request.sampling.n = 2;
+  std::string second = read(*frontend_.submit(request))[1].text;
+  request.sampling.seed = INT64_MIN;
+  request.sampling.n = 1;
+  EXPECT_EQ(generate(request).text, second);
 }
 
 // BL-29

@@ -1,35 +1,58 @@
 #include "server/request_json.h"
 
 #include <cmath>
+#include <vector>
 
 #include "frontend/api_error.h"
 
 namespace octavo {
 
-bool nests_deeper(std::string_view text, int limit) {
-  int depth = 0;
+namespace {
+
+/// f(c) for each character outside strings; stops when it returns false.
+template <class F>
+void scan(std::string_view text, const F& f) {
   bool quoted = false;
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
-    if (quoted) {
-      if (c == '\\')
-        ++i;
-      else if (c == '"')
-        quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > limit) return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
+    if (quoted && c == '\\')
+      ++i;
+    else if (c == '"')
+      quoted = !quoted;
+    else if (!quoted && !f(c))
+      return;
   }
-  return false;
+}
+
+}  // namespace
+
+bool nests_deeper(std::string_view text, int limit) {
+  int depth = 0;
+  scan(text, [&](char c) {
+    if (c == '[' || c == '{') return ++depth <= limit;
+    depth -= c == ']' || c == '}';
+    return true;
+  });
+  return depth > limit;
+}
+
+bool has_costly_keys(std::string_view text) {
+  std::vector<int64_t> keys{0};  // so far, of each object that is open
+  int64_t comparisons = 0;
+  scan(text, [&](char c) {
+    if (c == '[' || c == '{') keys.push_back(0);
+    if ((c == ']' || c == '}') && keys.size() > 1) keys.pop_back();
+    if (c == ':') comparisons += keys.back()++;
+    return comparisons <= kMaxKeyComparisons;
+  });
+  return comparisons > kMaxKeyComparisons;
 }
 
 Json parse_object(std::string_view text) {
   if (nests_deeper(text, kMaxJsonDepth))
     throw ApiError(400, "Bad Request", str("The JSON body nests deeper than ", kMaxJsonDepth, " levels."));
+  if (has_costly_keys(text))
+    throw ApiError(400, "Bad Request", "An object of the JSON body has too many keys.");
   Json body;
   try {
     body = Json::parse(text);

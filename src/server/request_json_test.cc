@@ -28,6 +28,22 @@ TEST(RequestJson, DepthIsCheckedBeforeParsing) {
   EXPECT_TRUE(nests_deeper(std::string(600000, '['), 128));                  // never closed
 }
 
+std::string object_of(int keys) {
+  std::string out = "{";
+  for (int i = 0; i < keys; ++i) out += (i ? ",\"k" : "\"k") + std::to_string(i) + "\":[{\"a\":1}]";
+  return out + "}";
+}
+
+TEST(RequestJson, ObjectsOfVeryManyKeysAreRefusedAtOnce) {
+  EXPECT_EQ(refused(object_of(9000)), "");
+  EXPECT_NE(refused(object_of(200000)).find("too many keys"), std::string::npos);
+  std::string several = "{\"a\":[" + object_of(6000);  // 18 M comparisons each
+  for (int i = 0; i < 3; ++i) several += "," + object_of(6000);
+  EXPECT_NE(refused(several + "]}").find("too many keys"), std::string::npos);
+  EXPECT_EQ(refused("{\"a\":\"" + std::string(100000, ':') + "\"}"), "");  // in a string
+  EXPECT_EQ(refused("{\"a\":[" + std::string(200000, ' ') + "1]}"), "");
+}
+
 TEST(RequestJson, FaultsDoNotQuoteTheBody) {
   for (const char* body : {"", "{", "[1]", "{\"a\":\"\xff\"}", "{\"a\":1e999}", "nul"}) {
     std::string message = refused(body);
