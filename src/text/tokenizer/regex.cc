@@ -169,8 +169,10 @@ Regex::Regex(std::string_view pattern, const std::string& where) {
   const std::string translated = pcre2_from_oniguruma(pattern);
   int error = 0;
   PCRE2_SIZE offset = 0;
+  // \C would end a match within a character, which all that reads the pieces takes for whole.
   compiled->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                                 PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, nullptr);
+                                 PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
+                                 &offset, nullptr);
   if (!compiled->code) {
     PCRE2_UCHAR message[128];
     pcre2_get_error_message(error, message, sizeof(message));

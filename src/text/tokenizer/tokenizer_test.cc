@@ -52,6 +52,18 @@ TEST(Tokenizer, ErrorsNameFileAndPlace) {
             "x.json.model.vocab: \"b\" has the id 0 of another token");
 }
 
+TEST(Tokenizer, PatternsCannotCutCharacters) {
+  const auto with = [](const std::string& pattern) {
+    return error_of(
+        R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}, "pre_tokenizer": {"type": )"
+        R"("Split", "behavior": "Isolated", "pattern": {"Regex": ")" +
+        pattern + "\"}}}");
+  };
+  for (const char* pattern : {R"(\\C)", R"(a\\C{2})", R"((?<=\\Ka)b)"})
+    EXPECT_NE(with(pattern).find("regular expression"), std::string::npos) << pattern << with(pattern);
+  EXPECT_EQ(with(R"(\\X)"), "no error");
+}
+
 // The tokenizers of the tiny models: loaded, and text survives.
 TEST(Tokenizer, LoadsThoseOfTheTinyModels) {
   int count = 0;
