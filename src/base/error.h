@@ -1,6 +1,6 @@
 // Errors by who is at fault (DESIGN.md, section 4).
-//   Error   bad input from outside: a file, a flag, a config. Thrown at load, caught in main; names the thing at fault.
-//   CHECK   our own bug: prints the condition and aborts. Always on.
+//   Error   bad input from outside: a file, a flag, a config. Thrown at load, caught in main; names the thing
+//   at fault. CHECK   our own bug: prints the condition and aborts. Always on.
 #pragma once
 
 #include <sstream>
@@ -29,8 +29,8 @@ class Error : public std::runtime_error {
 
 }  // namespace octavo
 
-#define OCTAVO_CHECK(condition, ...)                                                                    \
-  do {                                                                                                  \
-    if (!(condition)) [[unlikely]]                                                                      \
+#define OCTAVO_CHECK(condition, ...)                                                                        \
+  do {                                                                                                      \
+    if (!(condition)) [[unlikely]]                                                                          \
       ::octavo::check_failed(__FILE__, __LINE__, #condition, ::octavo::str("" __VA_OPT__(, ) __VA_ARGS__)); \
   } while (false)

@@ -1,11 +1,11 @@
 // Team: the fork-join threads of one NUMA node (DESIGN.md, section 4).
 //
-// The caller is worker 0; size()-1 pinned threads help it. run(pieces, fn) calls fn(piece, worker) once for every piece and
-// returns when all are done. Each worker starts on its own contiguous share of the pieces (same pieces, same core, same
-// pages, step after step) and then takes over pieces that others have not started, so a descheduled worker delays at most
-// the one piece that it holds. Split into more pieces than workers for that to help.
-// Workers spin between the runs of a step and park when no run comes for a short while; an idle Team uses no CPU.
-// One thread at a time may call run; runs do not nest.
+// The caller is worker 0; size()-1 pinned threads help it. run(pieces, fn) calls fn(piece, worker) once for
+// every piece and returns when all are done. Each worker starts on its own contiguous share of the pieces
+// (same pieces, same core, same pages, step after step) and then takes over pieces that others have not
+// started, so a descheduled worker delays at most the one piece that it holds. Split into more pieces than
+// workers for that to help. Workers spin between the runs of a step and park when no run comes for a short
+// while; an idle Team uses no CPU. One thread at a time may call run; runs do not nest.
 #pragma once
 
 #include <memory>
@@ -29,8 +29,10 @@ class Team {
 
   template <class F>
   void run(int pieces, const F& fn) {
-    run_raw(pieces, [](const void* context, int piece, int worker) { (*static_cast<const F*>(context))(piece, worker); },
-            &fn);
+    run_raw(
+        pieces,
+        [](const void* context, int piece, int worker) { (*static_cast<const F*>(context))(piece, worker); },
+        &fn);
   }
 
   /// Binds the calling thread to the first CPU (no effect without pin).

@@ -1,5 +1,5 @@
-// A read-only view of a tensor in a mapped file: row-major, outermost dimension first (as Hugging Face writes shapes;
-// GGUF's are reversed on reading).
+// A read-only view of a tensor in a mapped file: row-major, outermost dimension first (as Hugging Face writes
+// shapes; GGUF's are reversed on reading).
 #pragma once
 
 #include <array>
@@ -53,7 +53,9 @@ struct TensorView {
     return columns / type.block_elements * type.block_bytes;
   }
   template <class T>
-  const T* as() const { return reinterpret_cast<const T*>(data); }
+  const T* as() const {
+    return reinterpret_cast<const T*>(data);
+  }
 };
 
 }  // namespace octavo

@@ -1,5 +1,6 @@
-// Bump arena for the activations of one engine step. Sized by a warm-up step at the largest batch, then never grown: a step
-// allocates nothing from the heap. Scope restores the mark, so the blocks of a layer reuse one another's memory.
+// Bump arena for the activations of one engine step. Sized by a warm-up step at the largest batch, then never
+// grown: a step allocates nothing from the heap. Scope restores the mark, so the blocks of a layer reuse one
+// another's memory.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,9 @@ class Workspace {
   Workspace& operator=(const Workspace&) = delete;
 
   template <class T>
-  T* alloc(size_t count) { return static_cast<T*>(alloc_bytes(count * sizeof(T))); }
+  T* alloc(size_t count) {
+    return static_cast<T*>(alloc_bytes(count * sizeof(T)));
+  }
   void* alloc_bytes(size_t bytes);
 
   size_t used() const { return used_; }

@@ -1,8 +1,8 @@
-// The kernel catalogue. One KernelTable per ISA folder, overlaid in rising order by select.cc; null entries leave what is
-// below. Kernels are pure functions on raw pointers: no threads, no allocation, no exceptions, no containers.
-// All activations are float32, row-major; "ld" is a row stride in elements. Every result of a row is computed in an order
-// that depends on that row alone (never on m, on the split or on its neighbours in the batch): greedy output is then the
-// same alone and among others, in one prefill or in chunks.
+// The kernel catalogue. One KernelTable per ISA folder, overlaid in rising order by select.cc; null entries
+// leave what is below. Kernels are pure functions on raw pointers: no threads, no allocation, no exceptions,
+// no containers. All activations are float32, row-major; "ld" is a row stride in elements. Every result of a
+// row is computed in an order that depends on that row alone (never on m, on the split or on its neighbours
+// in the batch): greedy output is then the same alone and among others, in one prefill or in chunks.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,24 @@ namespace octavo::kernels {
 
 /// Execution formats of a linear layer's weights.
 enum class WeightFormat : uint8_t { kF32, kBF16, kW8A8, kW4A8, kW4A16, kFP8, kMXFP4, kQ8_0, kQ4_0, kCount };
-/// Storage formats of the KV cache. FP8 is e4m3 without a scale, saturating at 448; Int8 has a scale for each token of each head.
+/// Storage formats of the KV cache. FP8 is e4m3 without a scale, saturating at 448; Int8 has a scale for each
+/// token of each head.
 enum class KvFormat : uint8_t { kF32, kBF16, kFP8, kInt8, kCount };
 
 inline constexpr int kNumWeightFormats = static_cast<int>(WeightFormat::kCount);
 inline constexpr int kNumKvFormats = static_cast<int>(KvFormat::kCount);
 
-// ---- linear: y[m, n] = x[m, k] * W[n, k]^T (+ bias) --------------------------------------------------------------------
+// ---- linear: y[m, n] = x[m, k] * W[n, k]^T (+ bias)
+// --------------------------------------------------------------------
 
-/// Rows [n0, n1) of a weight as pack() reads them. Float formats read `values`; integer formats read q and scales.
+/// Rows [n0, n1) of a weight as pack() reads them. Float formats read `values`; integer formats read q and
+/// scales.
 struct WeightRows {
-  const float* values = nullptr;   ///< [n1-n0, k]
-  const int8_t* q = nullptr;       ///< [n1-n0, k]
-  const float* scales = nullptr;   ///< [n1-n0, k/group]
-  const int8_t* zeros = nullptr;   ///< [n1-n0, k/group] or null when symmetric
-  int64_t group = 0;               ///< k for per-channel scales
+  const float* values = nullptr;  ///< [n1-n0, k]
+  const int8_t* q = nullptr;      ///< [n1-n0, k]
+  const float* scales = nullptr;  ///< [n1-n0, k/group]
+  const int8_t* zeros = nullptr;  ///< [n1-n0, k/group] or null when symmetric
+  int64_t group = 0;              ///< k for per-channel scales
 };
 
 struct LinearRun {
@@ -34,20 +37,21 @@ struct LinearRun {
   const void* prepared;  ///< from prepare(), or null where prepared_bytes is 0
   const float* x;        ///< [m, k], for kernels that need no preparation
   int64_t ldx;
-  float* y;              ///< [m, n]
+  float* y;  ///< [m, n]
   int64_t ldy;
-  const float* bias;     ///< [n] or null
+  const float* bias;  ///< [n] or null
   int64_t m, n, k;
-  int64_t n0, n1;        ///< the columns to compute; n0 is a multiple of n_step, n1 too or equal to n
-  int64_t m0, m1;        ///< the rows to compute; m0 is a multiple of m_step
-  bool accumulate;       ///< y += instead of y = (residual add); the addend is y before the product
+  int64_t n0, n1;   ///< the columns to compute; n0 is a multiple of n_step, n1 too or equal to n
+  int64_t m0, m1;   ///< the rows to compute; m0 is a multiple of m_step
+  bool accumulate;  ///< y += instead of y = (residual add); the addend is y before the product
 };
 
 struct LinearKernel {
   const char* name;  ///< "bf16 avx2 6x16", printed by `octavo info`
   int m_step, n_step;
   size_t (*packed_bytes)(int64_t n, int64_t k);
-  /// Packs output rows [n0, n1) into their place; n0 is a multiple of n_step. Callable from several threads for disjoint rows.
+  /// Packs output rows [n0, n1) into their place; n0 is a multiple of n_step. Callable from several threads
+  /// for disjoint rows.
   void (*pack)(const WeightRows& rows, int64_t n0, int64_t n1, int64_t n, int64_t k, void* packed);
   size_t (*prepared_bytes)(int64_t m, int64_t k);  ///< 0: run() reads x itself
   /// Rows [m0, m1) of x into the kernel's own form (quantised, interleaved); m0 is a multiple of m_step.
@@ -55,7 +59,8 @@ struct LinearKernel {
   void (*run)(const LinearRun& args);
 };
 
-// ---- paged attention ----------------------------------------------------------------------------------------------------
+// ---- paged attention
+// ----------------------------------------------------------------------------------------------------
 
 /// The K and V of one layer: block b of KV head h starts at base + (b * kv_heads + h) * head_bytes.
 struct KvView {
@@ -64,49 +69,51 @@ struct KvView {
   int kv_heads, block_size, head_dim;
 };
 
-/// One work item: the query heads of one KV head for consecutive tokens of one sequence, against keys [key0, key1).
-/// Row r of the tile is query token r / group, head r % group of the KV head's group.
+/// One work item: the query heads of one KV head for consecutive tokens of one sequence, against keys [key0,
+/// key1). Row r of the tile is query token r / group, head r % group of the KV head's group.
 struct Attend {
-  const float* q;        ///< first token's first query head of this group
-  int64_t ldq;           ///< elements between tokens; heads of a token are head_dim apart
-  float* out;            ///< same layout (ldo); written when partial is null
+  const float* q;  ///< first token's first query head of this group
+  int64_t ldq;     ///< elements between tokens; heads of a token are head_dim apart
+  float* out;      ///< same layout (ldo); written when partial is null
   int64_t ldo;
-  float* partial;        ///< null, or [rows, head_dim + 2]: unnormalised accumulator, running max, sum (for merge)
+  float* partial;  ///< null, or [rows, head_dim + 2]: unnormalised accumulator, running max, sum (for merge)
   int tokens, group;
-  int64_t position;      ///< position of the first query token; token t sees keys j <= position + t
-  int64_t key0, key1;    ///< key0 a multiple of kSplitKeys, key1 too or the end of the keys (at most position + tokens);
-                         ///< with partial exactly one split, since merge() folds splits one by one
+  int64_t position;    ///< position of the first query token; token t sees keys j <= position + t
+  int64_t key0, key1;  ///< key0 a multiple of kSplitKeys, key1 too or the end of the keys (at most position +
+                       ///< tokens); with partial exactly one split, since merge() folds splits one by one
   const int32_t* block_table;
   KvView kv;
   int kv_head;
   float scale;
-  int64_t window;        ///< 0: none; else keys with position - j < window
-  float softcap;         ///< 0: none; else softcap * tanh(score / softcap)
-  const float* sinks;    ///< null, or [group]: one more logit in the softmax that contributes no value
-  void* scratch;         ///< scratch_bytes(tokens * group, head_dim, block_size)
+  int64_t window;      ///< 0: none; else keys with position - j < window
+  float softcap;       ///< 0: none; else softcap * tanh(score / softcap)
+  const float* sinks;  ///< null, or [group]: one more logit in the softmax that contributes no value
+  void* scratch;       ///< scratch_bytes(tokens * group, head_dim, block_size)
 };
 
 struct AttentionKernel {
   const char* name;
-  int block_step;   ///< block_size must be a multiple
-  int tile_rows;    ///< best number of rows (tokens x group) of a work item
+  int block_step;  ///< block_size must be a multiple
+  int tile_rows;   ///< best number of rows (tokens x group) of a work item
   size_t (*head_bytes)(int block_size, int head_dim);
   size_t (*scratch_bytes)(int rows, int head_dim, int block_size);
   /// Stores one token's K and V rows [head_dim] of one KV head at `offset` of its block.
-  void (*write)(const float* k, const float* v, std::byte* head_block, int offset, int block_size, int head_dim);
+  void (*write)(const float* k, const float* v, std::byte* head_block, int offset, int block_size,
+                int head_dim);
   /// Reads them back (tests, debugging, swapping layouts).
   void (*read)(const std::byte* head_block, int offset, int block_size, int head_dim, float* k, float* v);
   void (*attend)(const Attend& args);
   /// Joins the partials of the same rows ("stride" floats apart), in order, into out.
-  void (*merge)(const float* partials, int64_t stride, int parts, int rows, int head_dim, const float* sinks, int group,
-                float* out, int64_t ldo);
+  void (*merge)(const float* partials, int64_t stride, int parts, int rows, int head_dim, const float* sinks,
+                int group, float* out, int64_t ldo);
 };
 
-/// Keys of one split of a long sequence. Fixed: a row's arithmetic must not depend on how many workers there are, so short
-/// and prefill work items restart their accumulator at the same borders.
+/// Keys of one split of a long sequence. Fixed: a row's arithmetic must not depend on how many workers there
+/// are, so short and prefill work items restart their accumulator at the same borders.
 inline constexpr int64_t kSplitKeys = 512;
 
-// ---- row-wise operations on float32 -------------------------------------------------------------------------------------
+// ---- row-wise operations on float32
+// -------------------------------------------------------------------------------------
 
 struct ElementwiseKernels {
   /// y = x / sqrt(mean(x^2) + eps) * w
@@ -124,11 +131,11 @@ struct ElementwiseKernels {
   void (*gelu_tanh_mul)(const float* gate, const float* up, int64_t n, float* y);
   void (*relu_mul)(const float* gate, const float* up, int64_t n, float* y);
   void (*silu)(float* x, int64_t n);
-  void (*gelu)(float* x, int64_t n);       ///< erf form
+  void (*gelu)(float* x, int64_t n);  ///< erf form
   void (*gelu_tanh)(float* x, int64_t n);
   void (*relu)(float* x, int64_t n);
   void (*tanh)(float* x, int64_t n);
-  void (*exp)(float* x, int64_t n);        ///< x <= 88.37; +0 below -87.33
+  void (*exp)(float* x, int64_t n);  ///< x <= 88.37; +0 below -87.33
   void (*bf16_to_f32)(const uint16_t* x, int64_t n, float* y);
   void (*f32_to_bf16)(const float* x, int64_t n, uint16_t* y);
 };
@@ -153,7 +160,8 @@ struct KernelTable {
 /// The table for this CPU, or for the level named by OCTAVO_ISA if that is lower. Levels: scalar,
 /// avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16 (select.cc).
 const KernelTable& select();
-/// As select(), capped at `isa`; throws Error if the name is unknown. Tests run every level that the machine has.
+/// As select(), capped at `isa`; throws Error if the name is unknown. Tests run every level that the machine
+/// has.
 const KernelTable& select(const char* isa);
 /// Names of the levels that this machine can run, lowest first, null-terminated.
 const char* const* available();

@@ -25,10 +25,12 @@ class PackedBuffer {
   size_t size_ = 0;
 };
 
-/// One part of a fused linear (q of qkv, gate of gate-up): n output rows, produced on demand by worker threads.
+/// One part of a fused linear (q of qkv, gate of gate-up): n output rows, produced on demand by worker
+/// threads.
 struct LinearPart {
   int64_t n = 0;
-  /// Fills `rows` for output rows [n0, n1) of this part; may use `scratch` [(n1 - n0) * k floats]. Called concurrently.
+  /// Fills `rows` for output rows [n0, n1) of this part; may use `scratch` [(n1 - n0) * k floats]. Called
+  /// concurrently.
   std::function<void(int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows)> rows;
   std::vector<float> bias;  ///< [n] or empty
 };
@@ -42,12 +44,13 @@ struct Linear {
   std::vector<float> bias;  ///< [n] or empty
 
   /// Packs in parallel over the Team.
-  static Linear build(OpContext& ctx, kernels::WeightFormat format, int64_t k, const std::vector<LinearPart>& parts);
+  static Linear build(OpContext& ctx, kernels::WeightFormat format, int64_t k,
+                      const std::vector<LinearPart>& parts);
 };
 
-/// y[m, n] = x[m, k] W^T + bias, or y += ... with accumulate (the residual add of o_proj and down_proj, fused).
-/// Never forks for less work than a fork costs.
-void linear(OpContext& ctx, const Linear& weights, const float* x, int64_t ldx, int64_t m, float* y, int64_t ldy,
-            bool accumulate = false);
+/// y[m, n] = x[m, k] W^T + bias, or y += ... with accumulate (the residual add of o_proj and down_proj,
+/// fused). Never forks for less work than a fork costs.
+void linear(OpContext& ctx, const Linear& weights, const float* x, int64_t ldx, int64_t m, float* y,
+            int64_t ldy, bool accumulate = false);
 
 }  // namespace octavo

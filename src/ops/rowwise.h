@@ -8,15 +8,17 @@
 
 namespace octavo {
 
-void rms_norm(OpContext& ctx, const float* x, int64_t ldx, const float* w, float eps, int64_t rows, int64_t n, float* y,
-              int64_t ldy);
+void rms_norm(OpContext& ctx, const float* x, int64_t ldx, const float* w, float eps, int64_t rows, int64_t n,
+              float* y, int64_t ldy);
 /// residual += x; y = rms_norm(residual). x may be null (then only the norm).
-void add_rms_norm(OpContext& ctx, float* residual, const float* x, const float* w, float eps, int64_t rows, int64_t n,
-                  float* y);
-void layer_norm(OpContext& ctx, const float* x, const float* w, const float* b, float eps, int64_t rows, int64_t n,
-                float* y);
-/// RMS norm over each head of x[T, heads * head_dim], in place, one w [head_dim] for all heads (q and k of Qwen3).
-void head_norm(OpContext& ctx, float* x, int64_t ldx, int64_t tokens, int heads, int head_dim, const float* w, float eps);
+void add_rms_norm(OpContext& ctx, float* residual, const float* x, const float* w, float eps, int64_t rows,
+                  int64_t n, float* y);
+void layer_norm(OpContext& ctx, const float* x, const float* w, const float* b, float eps, int64_t rows,
+                int64_t n, float* y);
+/// RMS norm over each head of x[T, heads * head_dim], in place, one w [head_dim] for all heads (q and k of
+/// Qwen3).
+void head_norm(OpContext& ctx, float* x, int64_t ldx, int64_t tokens, int heads, int head_dim, const float* w,
+               float eps);
 void add(OpContext& ctx, float* x, const float* y, int64_t count);  ///< x += y
 
 /// Cosines and sines [positions, rotary / 2] each, attention factor (YaRN) included.
@@ -25,8 +27,8 @@ struct RopeTable {
   std::vector<float> cos, sin;
 };
 /// Rotates heads in place: x[T, heads * head_dim], token t at positions[t].
-void rope(OpContext& ctx, const RopeTable& table, const int32_t* positions, int64_t tokens, float* x, int64_t ldx,
-          int heads, int head_dim);
+void rope(OpContext& ctx, const RopeTable& table, const int32_t* positions, int64_t tokens, float* x,
+          int64_t ldx, int heads, int head_dim);
 
 /// y[rows, n] = act(x[:, :n]) * x[:, n:2n] (fused gate-up).
 void gated_activation(OpContext& ctx, Activation act, const float* x, int64_t rows, int64_t n, float* y);

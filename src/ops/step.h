@@ -1,4 +1,5 @@
-// What one engine step computes: a ragged batch of new tokens, decodes and prefill chunks mixed, over paged KV.
+// What one engine step computes: a ragged batch of new tokens, decodes and prefill chunks mixed, over paged
+// KV.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ struct OpContext {
 
 /// Block tables of one KV group (the layers that share one pattern: full attention, or one sliding window).
 struct KvGroupStep {
-  const int32_t* block_tables;  ///< [num_seqs, max_blocks]: block of position p is table[p / block_size]; -1 where
-                                ///< a sliding window has passed
+  const int32_t* block_tables;  ///< [num_seqs, max_blocks]: block of position p is table[p / block_size]; -1
+                                ///< where a sliding window has passed
   int64_t max_blocks;
   const int32_t* slots;  ///< [num_tokens]: block * block_size + offset where this token's K and V go
 };

@@ -10,5 +10,7 @@ OCTAVO_INLINE IVec dot_weights(const int8_t* p) {
 }
 OCTAVO_INLINE void dot_into(IVec& sum, IVec value, IVec weights) {
   __m256i product;  // assembly for the reason given at fma_into in vec.h
-  __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sum.v), "=&x"(product) : "x"(value.v), "x"(weights.v));
+  __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
+          : "+x"(sum.v), "=&x"(product)
+          : "x"(value.v), "x"(weights.v));
 }

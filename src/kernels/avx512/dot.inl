@@ -9,5 +9,7 @@ OCTAVO_INLINE IVec dot_weights(const int8_t* p) {
 }
 OCTAVO_INLINE void dot_into(IVec& sum, IVec value, IVec weights) {
   __m512i product;
-  __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum.v), "=&v"(product) : "v"(value.v), "v"(weights.v));
+  __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
+          : "+v"(sum.v), "=&v"(product)
+          : "v"(value.v), "v"(weights.v));
 }
