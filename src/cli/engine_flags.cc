@@ -80,7 +80,7 @@ void add_cache_flags(CLI::App& app, EngineOptions& o) {
       ->type_name("N[m|g|M|G]");
   app.add_option("--kvcache-space", o.kv_cache_space, "The same in GiB (VLLM_CPU_KVCACHE_SPACE)")
       ->group(group);
-  app.add_option("--kv-cache-dtype", o.kv_cache_dtype, "auto, bfloat16 or float32")
+  app.add_option("--kv-cache-dtype", o.kv_cache_dtype, "auto, bfloat16, float32, fp8 (e4m3) or int8")
       ->group(group)
       ->capture_default_str();
   app.add_option("--num-gpu-blocks-override", o.num_blocks_override, "Number of blocks, for tests")

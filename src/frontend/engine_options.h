@@ -31,7 +31,7 @@ struct EngineOptions {
   double memory_fraction = 0.92;  ///< --gpu-memory-utilization: of what is available to us
   std::optional<int64_t> kv_cache_memory_bytes;
   std::optional<double> kv_cache_space;  ///< GiB, VLLM_CPU_KVCACHE_SPACE; wins over kv_cache_memory_bytes
-  std::string kv_cache_dtype = "auto";   ///< auto, bfloat16, float32
+  std::string kv_cache_dtype = "auto";   ///< auto, bfloat16, float32, fp8, fp8_e4m3, int8
   int64_t num_blocks_override = 0;
   bool enable_prefix_caching = true;
   int64_t max_num_batched_tokens = 2048;

@@ -17,6 +17,8 @@ namespace {
 
 /// Activations of loading: packing needs no more than a few rows.
 constexpr size_t kLoadWorkspace = 64 << 20;
+constexpr double kMaxKvGib = 1 << 20;
+constexpr double kMaxThreads = 4096;  ///< more in OMP_NUM_THREADS is a mistake
 
 std::optional<std::string> environment(const char* name) {
   const char* value = std::getenv(name);
@@ -45,7 +47,10 @@ kernels::KvFormat kv_format(const EngineOptions& options) {
   const std::string& dtype = options.kv_cache_dtype;
   if (dtype == "bfloat16") return kernels::KvFormat::kBF16;
   if (dtype == "float32") return kernels::KvFormat::kF32;
-  if (dtype != "auto") throw Error("--kv-cache-dtype ", dtype, ": expected auto, bfloat16 or float32");
+  if (dtype == "fp8" || dtype == "fp8_e4m3") return kernels::KvFormat::kFP8;
+  if (dtype == "int8") return kernels::KvFormat::kInt8;
+  if (dtype != "auto")
+    throw Error("--kv-cache-dtype ", dtype, ": expected auto, bfloat16, float32, fp8, fp8_e4m3 or int8");
   return weight_format(options) == kernels::WeightFormat::kF32 ? kernels::KvFormat::kF32
                                                                : kernels::KvFormat::kBF16;
 }
@@ -68,6 +73,8 @@ EngineConfig engine_config(const EngineOptions& options, const ModelConfig& conf
   out.block_size = options.block_size;
   out.kv_memory_fraction = options.memory_fraction;
   if (options.kv_cache_memory_bytes) out.kv_cache_bytes = static_cast<size_t>(*options.kv_cache_memory_bytes);
+  if (options.kv_cache_space && !(*options.kv_cache_space <= kMaxKvGib))
+    throw Error("the KV cache size of ", *options.kv_cache_space, " GiB is not plausible");
   if (options.kv_cache_space && *options.kv_cache_space > 0)
     out.kv_cache_bytes = static_cast<size_t>(*options.kv_cache_space * (1ull << 30));
   out.kv_format = kv_format(options);
@@ -113,7 +120,7 @@ void log_engine(const LoadedModel& loaded, const Binding& binding, const EngineO
                info.architecture, info.layers, info.hidden, info.vocab,
                gib(static_cast<double>(info.weight_bytes)));
   spdlog::info("Kernels: {} (CPU: {})", kernels::select().isa, cpu_features().text());
-  for (const std::string& line : info.kernels) spdlog::debug("  {}", line);
+  for (const std::string& line : info.kernels) spdlog::info("  {}", line);
   spdlog::info("Threads: {}", binding.text);
   spdlog::info(
       "KV cache: {} tokens in {} blocks of {} ({}); max_model_len {}, max_num_seqs {}, "
@@ -137,7 +144,8 @@ void apply_environment(EngineOptions& options) {
   if (auto value = environment("VLLM_CPU_KVCACHE_SPACE"); value && !options.kv_cache_space)
     options.kv_cache_space = number_of("VLLM_CPU_KVCACHE_SPACE", *value);
   if (auto value = environment("VLLM_CPU_NUM_OF_RESERVED_CPU"); value && !options.num_reserved_cpu)
-    options.num_reserved_cpu = static_cast<int>(number_of("VLLM_CPU_NUM_OF_RESERVED_CPU", *value));
+    options.num_reserved_cpu =
+        static_cast<int>(std::min(kMaxThreads, number_of("VLLM_CPU_NUM_OF_RESERVED_CPU", *value)));
 }
 
 std::string resolve_model_path(const EngineOptions& options) {
@@ -151,7 +159,7 @@ Binding thread_binding(const EngineOptions& options) {
   request.spec = options.cpu_threads_bind;
   request.reserved = options.num_reserved_cpu;
   if (auto threads = environment("OMP_NUM_THREADS"))
-    request.threads = static_cast<int>(number_of("OMP_NUM_THREADS", *threads));
+    request.threads = static_cast<int>(std::min(kMaxThreads, number_of("OMP_NUM_THREADS", *threads)));
   return parse_thread_binding(request, read_machine());
 }
 

@@ -61,6 +61,13 @@ int64_t resolve_max_tokens(const SamplingFields& fields, const SamplingDefaults&
   return std::min(wanted, room);
 }
 
+/// Each id once: the engine walks these lists at every token, so their length is bounded by the vocabulary.
+void append_unique(const std::vector<int64_t>& ids, std::vector<int32_t>& out) {
+  for (int64_t id : ids) out.push_back(static_cast<int32_t>(id));
+  std::ranges::sort(out);
+  out.erase(std::ranges::unique(out).begin(), out.end());
+}
+
 void resolve_stops(const SamplingFields& fields, int64_t vocab, SamplingParams& out) {
   if (fields.stop.size() > kMaxStopStrings)
     bad_request("stop",
@@ -68,7 +75,7 @@ void resolve_stops(const SamplingFields& fields, int64_t vocab, SamplingParams& 
   for (const std::string& stop : fields.stop)
     if (stop.empty()) bad_request("stop", "stop cannot contain an empty string.");
   check_token_ids(fields.stop_token_ids, vocab, "stop_token_ids");
-  for (int64_t id : fields.stop_token_ids) out.stop_token_ids.push_back(static_cast<int32_t>(id));
+  append_unique(fields.stop_token_ids, out.stop_token_ids);
 }
 
 void resolve_masks(const SamplingFields& fields, int64_t vocab, SamplingParams& out) {
@@ -81,7 +88,7 @@ void resolve_masks(const SamplingFields& fields, int64_t vocab, SamplingParams& 
     if (fields.allowed_token_ids->empty())
       bad_request("allowed_token_ids", "allowed_token_ids must not be empty.");
     check_token_ids(*fields.allowed_token_ids, vocab, "allowed_token_ids");
-    for (int64_t id : *fields.allowed_token_ids) out.allowed_token_ids.push_back(static_cast<int32_t>(id));
+    append_unique(*fields.allowed_token_ids, out.allowed_token_ids);
   }
 }
 
@@ -102,7 +109,8 @@ void resolve_distribution(const SamplingFields& fields, const SamplingDefaults& 
   std::optional<double> repetition =
       fields.repetition_penalty ? fields.repetition_penalty : defaults.repetition_penalty;
   if (repetition)
-    check(*repetition > 0 && *repetition < 1e30, "repetition_penalty", "greater than zero", *repetition);
+    check(*repetition >= 1e-6 && *repetition <= 1e6, "repetition_penalty", "greater than zero (1e-6 to 1e6)",
+          *repetition);
   out.repetition_penalty = static_cast<float>(repetition.value_or(1));
   out.presence_penalty = static_cast<float>(checked(fields.presence_penalty, -2, 2, "presence_penalty", 0));
   out.frequency_penalty =

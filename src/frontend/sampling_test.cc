@@ -73,6 +73,7 @@ TEST(Sampling, RangesAreChecked) {
   EXPECT_EQ(with([](auto& f) { f.presence_penalty = 2.5; }), "presence_penalty");
   EXPECT_EQ(with([](auto& f) { f.frequency_penalty = -2.5; }), "frequency_penalty");
   EXPECT_EQ(with([](auto& f) { f.repetition_penalty = 0; }), "repetition_penalty");
+  EXPECT_EQ(with([](auto& f) { f.repetition_penalty = 1e-300; }), "repetition_penalty");  // 0 as a float
   EXPECT_EQ(with([](auto& f) { f.n = 0; }), "n");
   EXPECT_EQ(with([](auto& f) { f.n = 2, f.temperature = 0; }), "n");
   EXPECT_EQ(with([](auto& f) { f.stop = {"a", "b", "c", "d", "e"}; }), "stop");
@@ -85,6 +86,15 @@ TEST(Sampling, RangesAreChecked) {
   EXPECT_EQ(with([](auto& f) { f.prompt_logprobs = -2; }), "prompt_logprobs");
   EXPECT_EQ(with([](auto& f) { f.min_tokens = 17; }), "min_tokens");
   EXPECT_EQ(with([](auto& f) { f.max_tokens = 5, f.min_tokens = 6; }), "min_tokens");
+}
+
+TEST(Sampling, ListsOfIdsHoldEachOnce) {
+  SamplingFields fields;
+  fields.allowed_token_ids = std::vector<int64_t>(1000, 7);
+  fields.stop_token_ids = {9, 3, 9, 3};
+  SamplingParams out = resolve_sampling(fields, {}, kLimits);
+  EXPECT_EQ(out.allowed_token_ids, std::vector<int32_t>{7});
+  EXPECT_EQ(out.stop_token_ids, (std::vector<int32_t>{3, 9}));
 }
 
 TEST(Sampling, SmallDetails) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "frontend/api_error.h"
 
 namespace octavo {
@@ -121,6 +122,8 @@ Reply route_or_error(ServerContext& context, HttpRequest& request) {
     return route(context, request);
   } catch (const ApiError& e) {
     return error_reply(e.status, e.type, e.what(), e.param);
+  } catch (const Error& e) {  // what a request brought could not be read: a pattern gave up on its text, ...
+    return error_reply(400, "BadRequestError", e.what());
   } catch (const std::exception& e) {
     spdlog::error("{} {}: {}", request.method, request.path, e.what());
     return error_reply(500, "InternalServerError", "Internal server error.");
