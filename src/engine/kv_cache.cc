@@ -86,11 +86,10 @@ KvCache::KvCache(const ModelInfo& model, const kernels::KernelTable& kernels, ke
   if (memory == MAP_FAILED) throw Error("cannot map ", gib(bytes_), " for the KV cache");
   madvise(memory, bytes_, MADV_HUGEPAGE);
   base_ = static_cast<std::byte*>(memory);
-  uintptr_t aligned = (reinterpret_cast<uintptr_t>(base_) + kHugePage - 1) / kHugePage * kHugePage;
+  std::byte* aligned = base_ + (kHugePage - reinterpret_cast<uintptr_t>(base_) % kHugePage) % kHugePage;
   store_.format = format;
   for (int i = 0; i < layers; ++i)
-    store_.regions.push_back({reinterpret_cast<std::byte*>(aligned + i * region), head_bytes, model.kv_heads,
-                              block_size, model.head_dim});
+    store_.regions.push_back({aligned + i * region, head_bytes, model.kv_heads, block_size, model.head_dim});
 }
 
 KvCache::~KvCache() { munmap(base_, bytes_); }

@@ -65,7 +65,7 @@ int64_t resolve_max_tokens(const SamplingFields& fields, const SamplingDefaults&
 void append_unique(const std::vector<int64_t>& ids, std::vector<int32_t>& out) {
   for (int64_t id : ids) out.push_back(static_cast<int32_t>(id));
   std::ranges::sort(out);
-  out.erase(std::ranges::unique(out).begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
 }
 
 void resolve_stops(const SamplingFields& fields, int64_t vocab, SamplingParams& out) {

@@ -34,7 +34,7 @@ PackedBuffer::PackedBuffer(size_t bytes) : size_(round_up(std::max<size_t>(bytes
   std::byte* begin = static_cast<std::byte*>(mapped);
   data_ = begin;
   if (reserve == size_) return;
-  data_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<size_t>(begin), kHugePage));
+  data_ += (kHugePage - reinterpret_cast<size_t>(begin) % kHugePage) % kHugePage;
   if (data_ > begin) munmap(begin, data_ - begin);
   if (const size_t tail = begin + reserve - (data_ + size_)) munmap(data_ + size_, tail);
   madvise(data_, size_, MADV_HUGEPAGE);  // only a hint; without huge pages everything still works

@@ -262,7 +262,7 @@ std::string Connection::head(const Reply& reply, std::optional<size_t> length) c
   else
     out +=
         http10_ ? "cache-control: no-cache\r\n" : "cache-control: no-cache\r\ntransfer-encoding: chunked\r\n";
-  for (const auto& [name, value] : reply.headers) out += name + ": " + value + "\r\n";
+  for (const auto& [name, value] : reply.headers) out.append(name).append(": ").append(value).append("\r\n");
   out += close_ || (http10_ && !length) ? "connection: close\r\n"
          : http10_                      ? "connection: keep-alive\r\n"
                                         : "";

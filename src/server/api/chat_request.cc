@@ -38,9 +38,7 @@ Json read_message(const Json& given, size_t index) {
   if (content && content->is_array()) {
     for (size_t i = 0; i < content->size(); ++i)
       check_part((*content)[i], where + ".content." + std::to_string(i));
-  } else if (content && !content->is_string()) {
-    fields.fail("content", "a string or an array of parts");
-  } else if (!content && role != "assistant") {
+  } else if (content ? !content->is_string() : role != "assistant") {
     fields.fail("content", "a string or an array of parts");
   }
   if (!content) message["content"] = "";

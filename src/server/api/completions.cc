@@ -60,7 +60,8 @@ class CompletionWork : public GenerationWork {
   }
 
  protected:
-  struct Choice {
+  struct Choice {  // NOLINT(bugprone-exception-escape): Json is nlohmann's ordered one, whose move is not
+                   // noexcept
     bool started = false;
     std::string text;
     std::vector<int32_t> tokens;
@@ -199,6 +200,7 @@ Reply completions(ServerContext& context, const HttpRequest& request) {
   if (static_cast<int64_t>(prepared.size()) * shape.n > kMaxSequences)
     bad_request("n", "Too many sequences in one request.");
   std::vector<std::unique_ptr<Stream>> streams;
+  streams.reserve(prepared.size());
   for (Prepared& one : prepared) streams.push_back(context.frontend.submit(std::move(one)));
 
   Reply reply;

@@ -43,7 +43,7 @@ Value make_namespace(Runtime& rt, const Value&, Args& a) {
   auto items = dict_arguments(rt, a);
   rt.budget.allocate(sizeof(Namespace) + 64);
   rt.namespaces.push_back(std::make_unique<Namespace>());
-  const Value out = Value::unowned(Kind::kNamespace, rt.namespaces.back().get());
+  Value out = Value::unowned(Kind::kNamespace, rt.namespaces.back().get());
   for (auto& [name, value] : items) {
     if (!name.is_str()) rt.fail("a name in a namespace must be a string");
     set_attribute(rt, out, name.text(), std::move(value));
@@ -66,7 +66,7 @@ Value strftime_now(Runtime& rt, const Value&, Args& a) { return rt.str(strftime_
 
 Value cycler_next(Runtime&, const Value& self, Args&) {
   auto& c = self.as<Cycler>();
-  const Value out = c.items[c.next];
+  Value out = c.items[c.next];
   c.next = (c.next + 1) % c.items.size();
   return out;
 }
