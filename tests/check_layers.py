@@ -19,7 +19,7 @@ LAYERS = {
     "frontend": 5,
     "server": 6,
     "python": 6,
-    "cli": 7,
+    "cli": 6,
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 # A kernel folder sees the table, its own vec.h, the generic algorithms and nothing else of ours; an extension
