@@ -14,7 +14,7 @@ import requests
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("OCTAVO_BINARY", str(ROOT / "build/octavo"))
 SHARED = pathlib.Path(os.environ.get("OCTAVO_SHARED", ROOT.parent / "shared"))
-REAL = pathlib.Path(os.environ.get("OCTAVO_REAL_MODELS", "/work/models"))
+REAL = pathlib.Path(os.environ.get("OCTAVO_REAL_MODELS", pathlib.Path.home() / ".cache/octavo/models"))
 TINY = SHARED / "golden/models/qwen3-tied"  # 512 tokens, context 1024: a step takes microseconds
 SMOL = REAL / "smollm2-135m-instruct"
 
