@@ -121,7 +121,8 @@ TEST(SamplerGolden, EveryCase) {
 TEST(SamplerGolden, DrawsFollowTheProbabilities) {
   std::ifstream file(OCTAVO_SHARED_DIR "/golden/sampling/golden.json");
   constexpr int kDraws = 4000;
-  for (const Json& c : Json::parse(file)["cases"]) {
+  const Json golden = Json::parse(file);
+  for (const Json& c : golden["cases"]) {
     if (c["expected_probs"].is_null() || c["params"].contains("min_tokens") ||
         c["params"].contains("bad_words_token_ids"))
       continue;  // those depend on the output, whose length counts the draws here

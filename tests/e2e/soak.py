@@ -1,6 +1,6 @@
 """Many small requests in many shapes; resident memory must stay flat and gauges return to zero.
 
-python tests/e2e/soak.py [--requests 10000] [--model PATH]; test_soak.py runs the short form.
+python tests/e2e/soak.py [--requests 10000] [--model PATH --kv-cache 256M]; test_soak.py runs the short form.
 """
 import argparse
 import concurrent.futures
@@ -13,7 +13,7 @@ from raw import connect, request
 
 
 def one(server, session, rng):
-    body = {"prompt": [rng.randint(3, 400) for _ in range(rng.randint(1, 60))], "max_tokens": rng.randint(1, 30), "n": rng.choice([1, 1, 1, 3]),
+    body = {"prompt": [rng.randint(3, 400) for _ in range(rng.randint(1, 60))], "max_tokens": rng.randint(1, server.soak_max_tokens), "n": rng.choice([1, 1, 1, 3]),
             "temperature": 1, "stream": rng.random() < 0.5, "seed": rng.randint(0, 1 << 30)}
     kind = rng.random()
     if kind < 0.1:
@@ -34,8 +34,10 @@ def one(server, session, rng):
     assert "error" not in reply.text or reply.status_code == 400
 
 
-def soak(server, count, clients=16):
+def soak(server, count, clients=16, max_tokens=30):
     """Resident bytes after a warm-up and at the end."""
+    server.soak_max_tokens = max_tokens
+
     def worker(seed, share):
         rng = random.Random(seed)
         with requests.Session() as session:
@@ -58,9 +60,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=10000)
     parser.add_argument("--model", default=TINY)
+    parser.add_argument("--kv-cache", default="8M", help="small, so that the prefix cache is full after the warm-up")
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--max-tokens", type=int, default=30)
     args = parser.parse_args()
-    server = make_server(args.model, "--kv-cache-memory-bytes", "8M")
-    warm, end = soak(server, args.requests)
+    server = make_server(args.model, "--kv-cache-memory-bytes", args.kv_cache)
+    warm, end = soak(server, args.requests, args.clients, args.max_tokens)
     print(f"RSS {warm / 1e6:.1f} MB after warm-up, {end / 1e6:.1f} MB after {args.requests} more requests")
     assert server.stop() == 0
     assert end < warm * 1.05 + 4e6
