@@ -40,6 +40,9 @@ void* operator new(size_t bytes, std::align_val_t align) {
 void* operator new[](size_t bytes, std::align_val_t align) {
   return counted(bytes, static_cast<size_t>(align));
 }
+// Sanitizers bring a nothrow new of their own (std::stable_sort's), which would not pair with this delete.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes, 0); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes, 0); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }
