@@ -2,6 +2,7 @@
 // that neither long nor hostile texts make it grow; one per encoding thread, so that no lock is on the path.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -59,7 +60,7 @@ class WordCache {
     if (ids.size() > kMaxIds) return;
     entry.key = key;
     entry.count = static_cast<int32_t>(ids.size());
-    std::memcpy(entry.ids, ids.data(), ids.size_bytes());
+    std::copy(ids.begin(), ids.end(), entry.ids);
   }
 
  private:
