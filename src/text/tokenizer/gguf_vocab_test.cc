@@ -44,7 +44,8 @@ GgufVocab gguf_from(const std::string& name) {
 }
 
 void expect_golden(const Tokenizer& tokenizer, const std::string& name) {
-  for (const Json& item : Json::parse(read_golden("tokenizers/" + name + "/golden.json.gz")).at("items")) {
+  const Json golden = Json::parse(read_golden("tokenizers/" + name + "/golden.json.gz"));
+  for (const Json& item : golden.at("items")) {
     const std::string text = item.at("text");
     SCOPED_TRACE(text);
     const Ids ids = item.at("ids"), ids_special = item.value("ids_special", ids);

@@ -122,7 +122,8 @@ TEST_P(GoldenTokenizer, EncodesRenderedChats) {
                              GetParam() != "llama2_spm" && GetParam() != "whisper";
   ASSERT_EQ(has_template, is_chat_model);
   if (!has_template) return;
-  for (const Json& item : Json::parse(read_golden(path)).at("items")) {
+  const Json golden = Json::parse(read_golden(path));
+  for (const Json& item : golden.at("items")) {
     if (!item.contains("rendered")) continue;
     EXPECT_EQ(tokenizer_->encode(item.at("rendered").get<std::string>(), false), item.at("ids").get<Ids>());
   }
