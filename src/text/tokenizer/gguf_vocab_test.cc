@@ -77,7 +77,8 @@ INSTANTIATE_TEST_SUITE_P(Families, GgufVocabulary,
                                          Family{"gptoss", "gpt-4o", -1}),
                          [](const auto& test) { return std::string(test.param.golden); });
 
-// Llama 2's scores are the negated order of its merges: -(id - 259) for the tokens that merges make.
+// Llama 2's scores: -(id - 259) for the tokens that merges make, but -1e9 for runs of spaces, so that they
+// are merged last.
 GgufVocab llama2() {
   GgufVocab vocab = gguf_from("tokenizers/llama2_spm/tokenizer.json.gz");
   vocab.model = "llama";
@@ -86,7 +87,10 @@ GgufVocab llama2() {
   vocab.eos_id = 2;
   vocab.unk_id = 0;
   for (size_t id = 0; id < vocab.tokens.size(); ++id) {
-    vocab.scores.push_back(id < 259 ? 0.0f : 259.0f - static_cast<float>(id));
+    std::string spaces;
+    while (spaces.size() < vocab.tokens[id].size()) spaces += "\u2581";
+    const bool run_of_spaces = id >= 259 && vocab.tokens[id] == spaces && spaces.size() > 3;
+    vocab.scores.push_back(run_of_spaces ? -1e9f : id < 259 ? 0.0f : 259.0f - static_cast<float>(id));
   }
   return vocab;
 }
