@@ -12,8 +12,8 @@ from conftest import TINY, make_server
 from raw import connect, request
 
 
-def one(server, session, rng):
-    body = {"prompt": [rng.randint(3, 400) for _ in range(rng.randint(1, 60))], "max_tokens": rng.randint(1, server.soak_max_tokens), "n": rng.choice([1, 1, 1, 3]),
+def one(server, session, rng, max_tokens):
+    body = {"prompt": [rng.randint(3, 400) for _ in range(rng.randint(1, 60))], "max_tokens": rng.randint(1, max_tokens), "n": rng.choice([1, 1, 1, 3]),
             "temperature": 1, "stream": rng.random() < 0.5, "seed": rng.randint(0, 1 << 30)}
     kind = rng.random()
     if kind < 0.1:
@@ -36,13 +36,11 @@ def one(server, session, rng):
 
 def soak(server, count, clients=16, max_tokens=30):
     """Resident bytes after a warm-up and at the end."""
-    server.soak_max_tokens = max_tokens
-
     def worker(seed, share):
         rng = random.Random(seed)
         with requests.Session() as session:
             for _ in range(share):
-                one(server, session, rng)
+                one(server, session, rng, max_tokens)
 
     def run(total, seed):
         with concurrent.futures.ThreadPoolExecutor(clients) as pool:
