@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -160,7 +161,9 @@ void write_ref(const HubOptions& options, const HubSnapshot& snapshot) {
   fs::path ref = fs::path(repo_folder(options, snapshot.repo)) / "refs" / options.revision;
   if (cached_commit(options, snapshot.repo) == snapshot.commit) return;
   fs::create_directories(ref.parent_path());
-  fs::path aside = ref.string() + str(".new-", getpid());
+  // Two threads of one process may resolve the same id at once: each writes a file of its own.
+  static std::atomic<uint64_t> writes{0};
+  fs::path aside = ref.string() + str(".new-", getpid(), "-", writes++);
   std::ofstream(aside) << snapshot.commit;
   fs::rename(aside, ref);
 }
