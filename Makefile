@@ -7,7 +7,7 @@ MODELS ?= $(or $(OCTAVO_REAL_MODELS),$(HOME)/.cache/octavo/models)
 VENV := $(BUILD)/venv
 CONFIGURE = cmake -S . -G Ninja -DOCTAVO_SHARED_DIR=$(SHARED)
 
-.PHONY: help deps deps-test configure build serve model test unit golden e2e real-models lint tidy format sanitize asan tsan fuzz bench clean
+.PHONY: help deps deps-test configure build serve model test unit golden e2e real-models lint tidy format sanitize asan tsan fuzz bench compare clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -82,6 +82,10 @@ fuzz: deps-test ## build the fuzz targets with clang and run each for FUZZ_SECON
 bench: deps-test configure model ## limits of this machine, kernels, model, server; one JSON line a result
 	@cmake --build $(BUILD) -j $(JOBS)
 	@python3 bench/run.py --build $(BUILD) --server --out $(BUILD)/bench.jsonl
+
+compare: deps-test configure ## Octavo beside its peers; ARGS="--prepare" once, then ARGS="--quick" or none
+	@cmake --build $(BUILD) -j $(JOBS) --target octavo bench_offline probe_bandwidth probe_flops
+	@OCTAVO_REAL_MODELS=$(MODELS) python3 bench/compare --build $(BUILD) $(ARGS)
 
 clean: ## remove the build folders
 	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz

