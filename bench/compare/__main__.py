@@ -90,8 +90,11 @@ class Comparison:
                         self.recorder.figure(model, row.name, w.name, round_number, result[w.phase], weight_bytes=engine.weight_bytes)
 
     def limits(self, round_number):
-        for what, value in engines.limits(self.context).items():
-            self.recorder.figure("", "limits", what, round_number, value)
+        try:
+            for what, value in engines.limits(self.context).items():
+                self.recorder.figure("", "limits", what, round_number, value)
+        except engines.Failed as why:
+            self.recorder.missing("", "limits", why)
 
     def serve(self, model, rounds):
         names = catalogue.QUICK_SERVING_ROWS if self.args.quick else catalogue.SERVING_ROWS

@@ -11,6 +11,7 @@ import subprocess
 import time
 
 HERE = pathlib.Path(__file__).parent
+TCMALLOC = pathlib.Path("/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4")  # Debian: libtcmalloc-minimal4
 LLAMA_FLAGS = ["-fa", "on", "-b", "2048", "-ub", "512"]
 
 
@@ -49,15 +50,19 @@ class Context:
         self.logs.mkdir(parents=True, exist_ok=True)
 
     def environment(self, engine):
-        env = dict(os.environ, OMP_NUM_THREADS=str(self.threads), HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
-        cpus = f"0-{self.threads - 1}" if self.threads > 1 else "0"
-        env.update(VLLM_CPU_OMP_THREADS_BIND=cpus, VLLM_CPU_KVCACHE_SPACE="2", VLLM_NO_USAGE_STATS="1", DO_NOT_TRACK="1",
-                   VLLM_LOGGING_LEVEL="WARNING")
-        if self.isa:  # caps Octavo, PyTorch and oneDNN; llama.cpp has a build of its own; OpenVINO cannot be capped
-            env.update(OCTAVO_ISA=self.isa)
-            if self.isa == "avx2":
-                env.update(ATEN_CPU_CAPABILITY="avx2", ONEDNN_MAX_CPU_ISA="AVX2", DNNL_MAX_CPU_ISA="AVX2")
-        env["PYTHONUNBUFFERED"] = "1"
+        env = dict(os.environ, OMP_NUM_THREADS=str(self.threads), HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false",
+                   PYTHONUNBUFFERED="1")
+        if engine == "vllm":  # as its CPU guide has it: threads bound, tcmalloc and Intel's OpenMP in front
+            env.update(VLLM_CPU_OMP_THREADS_BIND=f"0-{self.threads - 1}", VLLM_CPU_KVCACHE_SPACE="2", VLLM_NO_USAGE_STATS="1",
+                       DO_NOT_TRACK="1", VLLM_LOGGING_LEVEL="WARNING")
+            libraries = [*TCMALLOC.parent.glob(TCMALLOC.name), *(self.cache / "vllm" / "lib").glob("libiomp5.so")]
+            env["LD_PRELOAD"] = ":".join(map(str, libraries))
+        if self.isa:
+            env["OCTAVO_ISA"] = self.isa
+        if self.isa == "avx2":  # PyTorch and oneDNN; llama.cpp has a build of its own; OpenVINO cannot be capped
+            env.update(ATEN_CPU_CAPABILITY="avx2", ONEDNN_MAX_CPU_ISA="AVX2", DNNL_MAX_CPU_ISA="AVX2")
+            if engine == "vllm":
+                env["PYTHONPATH"] = str(HERE / "cap_avx2")
         return env
 
     def python(self, engine):
