@@ -50,7 +50,8 @@ Options parse(int argc, char** argv) {
 constexpr int64_t kHidden = 2048, kIntermediate = 8192, kVocab = 49152, kQkv = 3072;
 
 Linear random_linear(OpContext& ctx, kernels::WeightFormat format, int64_t n, int64_t k) {
-  LinearPart part{n,
+  LinearPart part{format,
+                  {n, k, k},
                   [k](int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) {
                     uint32_t state = static_cast<uint32_t>(n0 * 2654435761u + 1);
                     for (int64_t i = 0; i < (n1 - n0) * k; ++i) {
@@ -58,10 +59,9 @@ Linear random_linear(OpContext& ctx, kernels::WeightFormat format, int64_t n, in
                       scratch[i] = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-36f;
                     }
                     rows.values = scratch;
-                    rows.group = k;
                   },
                   {}};
-  return Linear::build(ctx, format, k, {part});
+  return Linear::build(ctx, {part});
 }
 
 struct Model {
@@ -89,9 +89,9 @@ void run(const Options& o) {
     for (auto [n, k] : shapes) model.layers.push_back(random_linear(ctx, format, n, k));
   model.head = random_linear(ctx, format, kVocab, kHidden);
   double bytes = 0, weights = 0;
-  for (const Linear& w : model.layers) bytes += w.kernel->packed_bytes(w.n, w.k), weights += w.n * w.k;
+  for (const Linear& w : model.layers) bytes += w.bytes(), weights += w.n * w.k;
   const double layer_weights = weights;
-  bytes += model.head.kernel->packed_bytes(kVocab, kHidden);
+  bytes += model.head.bytes();
   weights += kVocab * kHidden;
 
   double one_row = 0;
@@ -115,7 +115,7 @@ void run(const Options& o) {
     const double flops = 2 * m * (prefill ? layer_weights : weights) / seconds;
     if (m == 1) one_row = seconds;
     nlohmann::ordered_json line{{"bench", "linear"},
-                                {"kernel", model.head.kernel->name},
+                                {"kernel", model.head.segments[0].kernel->name},
                                 {"workers", team.size()},
                                 {"rows", m},
                                 {"ms", seconds * 1e3},

@@ -43,14 +43,14 @@ Json measure(const KernelBenchOptions& o, OpContext& context, const FormatRow& r
     times.push_back(steady_seconds() - start);
   }
   double time = percentile(times, 50);
-  return {{"kernel", layer.kernel->name},
+  return {{"kernel", layer.segments[0].kernel->name},
           {"format", row.name},
           {"m", m},
           {"n", o.n},
           {"k", o.k},
           {"workers", context.team.size()},
           {"us", 1e6 * time},
-          {"weight_GB_per_s", static_cast<double>(layer.packed.size()) / time / 1e9},
+          {"weight_GB_per_s", static_cast<double>(layer.bytes()) / time / 1e9},
           {"GFLOP_per_s", 2.0 * static_cast<double>(m * o.n * o.k) / time / 1e9}};
 }
 
@@ -66,7 +66,8 @@ int bench(KernelBenchOptions& o) {
   Json results = Json::array();
   printf("%-28s %6s %12s %12s %12s\n", "kernel", "rows", "us", "weight GB/s", "GFLOP/s");
   for (const FormatRow& row : kFormats) {
-    LinearPart part{.n = o.n,
+    LinearPart part{.format = row.format,
+                    .shape = {o.n, o.k, o.k},
                     .rows =
                         [&](int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) {
                           for (int64_t i = 0; i < (n1 - n0) * o.k; ++i)
@@ -74,10 +75,10 @@ int bench(KernelBenchOptions& o) {
                           rows.values = scratch;
                         },
                     .bias = {}};
-    Linear layer = Linear::build(context, row.format, o.k, {part});
+    Linear layer = Linear::build(context, {part});
     for (int64_t m : o.rows) {
       Json result = measure(o, context, row, layer, m);
-      printf("%-28s %6lld %12.1f %12.1f %12.1f\n", layer.kernel->name, static_cast<long long>(m),
+      printf("%-28s %6lld %12.1f %12.1f %12.1f\n", layer.segments[0].kernel->name, static_cast<long long>(m),
              result["us"].get<double>(), result["weight_GB_per_s"].get<double>(),
              result["GFLOP_per_s"].get<double>());
       results.push_back(std::move(result));

@@ -19,12 +19,12 @@ struct Weights {
   std::vector<int8_t> q, zeros;  ///< zeros empty: symmetric
   std::vector<float> scales;
 
+  LinearShape shape() const { return {n, k, k}; }
   WeightRows rows(int64_t n0) const {
     WeightRows out;
     out.q = q.data() + n0 * k;
     out.scales = scales.data() + n0;
     out.zeros = zeros.empty() ? nullptr : zeros.data() + n0;
-    out.group = k;
     return out;
   }
 };
@@ -92,15 +92,16 @@ class W8A8 : public testing::TestWithParam<std::string> {
   std::vector<float> run(const Weights& w, const std::vector<float>& x, int64_t m, const float* bias,
                          float addend, int64_t rows = 1 << 20, int64_t columns = 1 << 20) {
     const LinearKernel& kn = kernel();
-    std::vector<std::byte> packed(kn.packed_bytes(w.n, w.k) + 64), prepared(kn.prepared_bytes(m, w.k) + 64);
+    std::vector<std::byte> packed(kn.packed_bytes(w.shape()) + 64),
+        prepared(kn.prepared_bytes(m, w.shape()) + 64);
     auto aligned = [](std::vector<std::byte>& v) {
       return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(v.data()) + 63) / 64 * 64);
     };
     for (int64_t n0 = 0; n0 < w.n; n0 += kn.n_step)
-      kn.pack(w.rows(n0), n0, std::min(w.n, n0 + kn.n_step), w.n, w.k, aligned(packed));
-    kn.prepare(x.data(), w.k, 0, m, m, w.k, aligned(prepared));
+      kn.pack(w.rows(n0), n0, std::min(w.n, n0 + kn.n_step), w.shape(), aligned(packed));
+    kn.prepare(x.data(), w.k, 0, m, m, w.shape(), aligned(prepared));
     std::vector<float> y(m * w.n, addend);
-    LinearRun a{aligned(packed), aligned(prepared), nullptr, 0, y.data(), w.n, bias, m, w.n, w.k, 0, 0, 0, 0,
+    LinearRun a{aligned(packed), aligned(prepared), nullptr, 0, y.data(), w.n, bias, w.shape(), m, 0, 0, 0, 0,
                 addend != 0};
     for (a.n0 = 0; a.n0 < w.n; a.n0 = a.n1)
       for (a.m0 = 0, a.n1 = std::min(w.n, a.n0 + columns); a.m0 < m; a.m0 = a.m1) {

@@ -32,11 +32,11 @@ struct Case {
   std::vector<float> bias;
 
   Case(const LinearKernel& kernel_in, const std::vector<float>& w, int64_t n_in, int64_t k_in)
-      : kernel(kernel_in), n(n_in), k(k_in), packed(kernel.packed_bytes(n, k) + 64) {
+      : kernel(kernel_in), n(n_in), k(k_in), packed(kernel.packed_bytes({n, k, k}) + 64) {
     WeightRows rows;
     for (int64_t n0 = 0; n0 < n; n0 += 2 * kernel.n_step) {
       rows.values = w.data() + n0 * k;
-      kernel.pack(rows, n0, std::min(n, n0 + 2 * kernel.n_step), n, k, packed_data());
+      kernel.pack(rows, n0, std::min(n, n0 + 2 * kernel.n_step), {n, k, k}, packed_data());
     }
   }
   void* packed_data() {
@@ -46,8 +46,8 @@ struct Case {
   /// Computes y = x W^T in pieces of at most `rows` rows and `columns` columns; y keeps its stride n + 3.
   void run(const std::vector<float>& x, int64_t ldx, int64_t m, std::vector<float>& y, bool accumulate,
            int64_t rows = 1 << 20, int64_t columns = 1 << 20) {
-    std::vector<std::byte> prepared(kernel.prepared_bytes(m, k));
-    if (!prepared.empty()) kernel.prepare(x.data(), ldx, 0, m, m, k, prepared.data());
+    std::vector<std::byte> prepared(kernel.prepared_bytes(m, {n, k, k}));
+    if (!prepared.empty()) kernel.prepare(x.data(), ldx, 0, m, m, {n, k, k}, prepared.data());
     LinearRun a{packed_data(),
                 prepared.data(),
                 x.data(),
@@ -55,9 +55,8 @@ struct Case {
                 y.data(),
                 n + 3,
                 bias.empty() ? nullptr : bias.data(),
+                {n, k, k},
                 m,
-                n,
-                k,
                 0,
                 0,
                 0,
@@ -87,7 +86,7 @@ TEST_P(LinearIsa, EqualsScalar) {
     for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 16, 25, 40}) {
       auto x = random(m * (k + 5), 2);
       // A kernel that prepares BF16 activations rounds them: compare on values that are BF16 already.
-      if (kernel().prepared_bytes(m, k) > 0)
+      if (kernel().prepared_bytes(m, {n, k, k}) > 0)
         for (float& v : x) v = to_float(to_bf16(v));
       for (bool extras : {false, true}) {
         fast.bias = slow.bias = extras ? bias : std::vector<float>{};

@@ -22,14 +22,22 @@ inline constexpr int kNumKvFormats = static_cast<int>(KvFormat::kCount);
 // ---- linear: y[m, n] = x[m, k] * W[n, k]^T (+ bias)
 // --------------------------------------------------------------------
 
-/// Rows [n0, n1) of a weight as pack() reads them. Float formats read `values`; integer formats read q and
-/// scales.
+/// What one linear layer is, for all functions of its kernel.
+struct LinearShape {
+  int64_t n, k;
+  int64_t group;       ///< inputs that share a scale; k for one scale per output (and for float formats)
+  float x_scale = 0;   ///< of activations quantised with one fixed scale; 0: each row of x has its own
+  int32_t x_zero = 0;  ///< zero point of those, in -128..127
+};
+
+/// Rows [n0, n1) of a weight as pack() reads them. Float formats read `values`; integer formats read q,
+/// scales and zeros; formats of GGUF read `blocks`.
 struct WeightRows {
-  const float* values = nullptr;  ///< [n1-n0, k]
-  const int8_t* q = nullptr;      ///< [n1-n0, k]
-  const float* scales = nullptr;  ///< [n1-n0, k/group]
-  const int8_t* zeros = nullptr;  ///< [n1-n0, k/group] or null when symmetric
-  int64_t group = 0;              ///< k for per-channel scales
+  const float* values = nullptr;      ///< [n1-n0, k]
+  const int8_t* q = nullptr;          ///< [n1-n0, k]
+  const float* scales = nullptr;      ///< [n1-n0, k/group]
+  const int8_t* zeros = nullptr;      ///< [n1-n0, k/group] or null when symmetric
+  const std::byte* blocks = nullptr;  ///< the rows' blocks as the file has them
 };
 
 struct LinearRun {
@@ -40,7 +48,8 @@ struct LinearRun {
   float* y;  ///< [m, n]
   int64_t ldy;
   const float* bias;  ///< [n] or null
-  int64_t m, n, k;
+  LinearShape shape;
+  int64_t m;
   int64_t n0, n1;   ///< the columns to compute; n0 is a multiple of n_step, n1 too or equal to n
   int64_t m0, m1;   ///< the rows to compute; m0 is a multiple of m_step
   bool accumulate;  ///< y += instead of y = (residual add); the addend is y before the product
@@ -49,13 +58,14 @@ struct LinearRun {
 struct LinearKernel {
   const char* name;  ///< "bf16 avx2 6x16", printed by `octavo info`
   int m_step, n_step;
-  size_t (*packed_bytes)(int64_t n, int64_t k);
+  size_t (*packed_bytes)(const LinearShape& shape);
   /// Packs output rows [n0, n1) into their place; n0 is a multiple of n_step. Callable from several threads
   /// for disjoint rows.
-  void (*pack)(const WeightRows& rows, int64_t n0, int64_t n1, int64_t n, int64_t k, void* packed);
-  size_t (*prepared_bytes)(int64_t m, int64_t k);  ///< 0: run() reads x itself
+  void (*pack)(const WeightRows& rows, int64_t n0, int64_t n1, const LinearShape& shape, void* packed);
+  size_t (*prepared_bytes)(int64_t m, const LinearShape& shape);  ///< 0: run() reads x itself
   /// Rows [m0, m1) of x into the kernel's own form (quantised, interleaved); m0 is a multiple of m_step.
-  void (*prepare)(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t m, int64_t k, void* prepared);
+  void (*prepare)(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t m, const LinearShape& shape,
+                  void* prepared);
   void (*run)(const LinearRun& args);
 };
 

@@ -100,7 +100,6 @@ void HostWeight::read_rows(int64_t n0, int64_t n1, float* scratch, kernels::Weig
     reader(*this, n0, n1, reinterpret_cast<std::byte*>(scratch), rows);
     rows.scales = scales.as<float>() + n0 * (k / group);
     if (zeros.data) rows.zeros = zeros.as<int8_t>() + n0 * (k / group);
-    rows.group = group;
     return;
   }
   rows.values = scratch;

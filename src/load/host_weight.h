@@ -35,9 +35,8 @@ struct HostWeight {
   bool static_activations = false;  ///< made for activations of one fixed scale
   std::vector<std::shared_ptr<std::byte[]>> owned;
 
-  /// Quantised rows that an integer kernel can take as they are: inputs in order, activations quantised per
-  /// token.
-  bool runs_as_stored() const { return reader && permutation.empty() && !static_activations; }
+  /// Quantised rows that a kernel can take as they are.
+  bool runs_as_stored() const { return reader && !static_activations; }
   /// Output rows [n0, n1) for LinearKernel::pack. `scratch` holds (n1 - n0) * k floats and must outlive
   /// `rows`. Safe from several threads.
   void read_rows(int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) const;

@@ -75,27 +75,34 @@ void Loader::kv_layer(int64_t window, int* group, int* index) {
 }
 
 /// Plain weights run in the format that was asked for, a quantised scheme in the one it was made for. What no
-/// kernel runs as it is, and parts of one matrix that differ, are decoded and run as plain weights;
-/// ModelInfo::kernels tells.
-WeightFormat Loader::execution_format(const Pending& pending) const {
-  const WeightFormat format = pending.weights[0].format;
+/// kernel runs as it is gets decoded and runs as a plain weight; ModelInfo::kernels tells.
+WeightFormat Loader::execution_format(const HostWeight& weight) const {
+  if (!weight.runs_as_stored()) return options_.dtype;
+  return ctx_.kernels.linear[static_cast<int>(weight.format)].run ? weight.format : options_.dtype;
+}
+
+/// The one order of inputs (act-order) in which all parts can run, or empty: those with an order of their own
+/// must then be decoded.
+std::vector<int32_t> Loader::shared_permutation(const Pending& pending) const {
+  const std::vector<int32_t>& first = pending.weights[0].permutation;
   for (const HostWeight& weight : pending.weights)
-    if (weight.format != format || !weight.runs_as_stored()) return options_.dtype;
-  return ctx_.kernels.linear[static_cast<int>(format)].run ? format : options_.dtype;
+    if (weight.permutation != first || execution_format(weight) != weight.format) return {};
+  return first;
 }
 
 Linear Loader::pack(Pending& pending) {
   std::vector<LinearPart> parts;
-  const WeightFormat format = execution_format(pending);
+  const std::vector<int32_t> permutation = shared_permutation(pending);
   for (size_t i = 0; i < pending.weights.size(); ++i) {
     HostWeight& weight = pending.weights[i];
-    weight.format = format;
+    const bool ordered = weight.permutation == permutation;
+    weight.format = ordered ? execution_format(weight) : options_.dtype;
     auto rows = [&weight](int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& out) {
       weight.read_rows(n0, n1, scratch, out);
     };
-    parts.push_back({weight.n, rows, std::move(pending.biases[i])});
+    parts.push_back({weight.format, {weight.n, weight.k, weight.group}, rows, std::move(pending.biases[i])});
   }
-  return Linear::build(ctx_, format, pending.k, parts);
+  return Linear::build(ctx_, parts, permutation);
 }
 
 /// F16 and block types have no row kernel, so the table is converted as the weights are: once, to the asked
@@ -130,9 +137,11 @@ ModelInfo Loader::finish() {
   std::vector<std::string> order;
   for (Pending& pending : linears_) {
     *pending.to = pack(pending);
-    info.weight_bytes += pending.to->packed.size() + pending.to->bias.size() * sizeof(float);
-    const std::string key = pending.role + "\n" + pending.to->kernel->name;
-    if (counts[key]++ == 0) order.push_back(key);
+    info.weight_bytes += pending.to->bytes();
+    for (const LinearSegment& segment : pending.to->segments) {
+      const std::string key = pending.role + "\n" + segment.kernel->name;
+      if (counts[key]++ == 0) order.push_back(key);
+    }
   }
   for (const auto& [to, weight] : embeddings_) {
     copy_embedding(*to, weight);

@@ -57,7 +57,8 @@ class Loader {
   };
   Linear pack(Pending& pending);
   void copy_embedding(Embedding& to, const HostWeight& weight);
-  kernels::WeightFormat execution_format(const Pending& pending) const;
+  kernels::WeightFormat execution_format(const HostWeight& weight) const;
+  std::vector<int32_t> shared_permutation(const Pending& pending) const;
 
   OpContext& ctx_;
   const ModelConfig& config_;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -76,20 +77,20 @@ ColumnSplit split_columns(const kernels::LinearKernel& kernel, int64_t n, int wo
 /// Gathers output rows [n0, n1) of several fused parts into one WeightRows.
 class Gather {
  public:
-  Gather(const std::vector<LinearPart>& parts, int64_t k) : parts_(parts), k_(k) {}
+  explicit Gather(std::span<const LinearPart> parts) : parts_(parts), k_(parts[0].shape.k) {}
 
   kernels::WeightRows rows(int64_t n0, int64_t n1) {
     out_ = {};
     scratch_.resize((n1 - n0) * k_);
     int64_t first = 0;  // of the part, in the fused weight
     for (const LinearPart& part : parts_) {
-      const int64_t from = std::max(n0, first), to = std::min(n1, first + part.n);
+      const int64_t from = std::max(n0, first), to = std::min(n1, first + part.shape.n);
       if (from == n0 && to == n1) {  // the usual case: no copy
         part.rows(from - first, to - first, scratch_.data(), out_);
         return out_;
       }
       if (from < to) append(part, from - first, to - first, from - n0, n1 - n0);
-      first += part.n;
+      first += part.shape.n;
     }
     return out_;
   }
@@ -98,8 +99,7 @@ class Gather {
   void append(const LinearPart& part, int64_t from, int64_t to, int64_t at, int64_t total) {
     kernels::WeightRows piece;
     part.rows(from, to, scratch_.data(), piece);
-    const int64_t count = to - from, groups = piece.group ? ceil_div(k_, piece.group) : 0;
-    out_.group = piece.group;
+    const int64_t count = to - from, groups = ceil_div(part.shape.k, part.shape.group);
     copy(piece.values, values_, out_.values, count * k_, at * k_, total * k_);
     copy(piece.q, q_, out_.q, count * k_, at * k_, total * k_);
     copy(piece.scales, scales_, out_.scales, count * groups, at * groups, total * groups);
@@ -114,7 +114,7 @@ class Gather {
     out = to.data();
   }
 
-  const std::vector<LinearPart>& parts_;
+  std::span<const LinearPart> parts_;
   int64_t k_;
   kernels::WeightRows out_;
   std::vector<float> scratch_, values_, scales_;
@@ -128,34 +128,47 @@ std::vector<float> join_bias(const std::vector<LinearPart>& parts, int64_t n) {
   if (!any) return bias;
   bias.reserve(n);
   for (const LinearPart& part : parts) {
-    OCTAVO_CHECK(part.bias.empty() || static_cast<int64_t>(part.bias.size()) == part.n);
+    OCTAVO_CHECK(part.bias.empty() || static_cast<int64_t>(part.bias.size()) == part.shape.n);
     bias.insert(bias.end(), part.bias.begin(), part.bias.end());
-    if (part.bias.empty()) bias.resize(bias.size() + part.n);
+    if (part.bias.empty()) bias.resize(bias.size() + part.shape.n);
   }
   return bias;
 }
 
-}  // namespace
+/// group 0 in a part means one scale a row.
+std::vector<LinearPart> normalised(const std::vector<LinearPart>& parts) {
+  std::vector<LinearPart> out = parts;
+  for (LinearPart& part : out) {
+    if (part.shape.group == 0) part.shape.group = part.shape.k;
+    OCTAVO_CHECK(part.shape.k == out[0].shape.k);
+  }
+  return out;
+}
 
-Linear Linear::build(OpContext& ctx, kernels::WeightFormat format, int64_t k,
-                     const std::vector<LinearPart>& parts) {
-  Linear out;
-  out.k = k;
-  out.format = format;
-  out.kernel = &ctx.kernels.linear[static_cast<int>(format)];
+bool same_segment(const LinearPart& a, const LinearPart& b) {
+  return a.format == b.format && a.shape.group == b.shape.group && a.shape.x_scale == b.shape.x_scale &&
+         a.shape.x_zero == b.shape.x_zero;
+}
+
+LinearSegment build_segment(OpContext& ctx, std::span<const LinearPart> parts, int64_t first) {
+  LinearSegment out;
+  out.first = first;
+  out.format = parts[0].format;
+  out.shape = parts[0].shape;
+  out.kernel = &ctx.kernels.linear[static_cast<int>(out.format)];
   if (!out.kernel->run) throw Error("no kernel for this weight format on ", ctx.kernels.isa);
-  for (const LinearPart& part : parts) out.n += part.n;
-  out.bias = join_bias(parts, out.n);
-  out.packed = PackedBuffer(out.kernel->packed_bytes(out.n, k));
+  out.shape.n = 0;
+  for (const LinearPart& part : parts) out.shape.n += part.shape.n;
+  out.packed = PackedBuffer(out.kernel->packed_bytes(out.shape));
 
-  const ColumnSplit split = split_columns(*out.kernel, out.n, ctx.team.size());
+  const ColumnSplit split = split_columns(*out.kernel, out.shape.n, ctx.team.size());
   std::mutex mutex;
   std::exception_ptr error;  // parts read files: the first Error travels back to the caller
   ctx.team.run(split.pieces, [&](int piece, int) {
     try {
-      const int64_t n0 = piece * split.step, n1 = std::min(out.n, n0 + split.step);
-      Gather gather(parts, k);
-      out.kernel->pack(gather.rows(n0, n1), n0, n1, out.n, k, out.packed.data());
+      const int64_t n0 = piece * split.step, n1 = std::min(out.shape.n, n0 + split.step);
+      Gather gather(parts);
+      out.kernel->pack(gather.rows(n0, n1), n0, n1, out.shape, out.packed.data());
     } catch (...) {
       std::lock_guard lock(mutex);
       if (!error) error = std::current_exception();
@@ -163,6 +176,28 @@ Linear Linear::build(OpContext& ctx, kernels::WeightFormat format, int64_t k,
   });
   if (error) std::rethrow_exception(error);
   return out;
+}
+
+}  // namespace
+
+Linear Linear::build(OpContext& ctx, const std::vector<LinearPart>& given, std::vector<int32_t> permutation) {
+  const std::vector<LinearPart> parts = normalised(given);
+  Linear out;
+  out.k = parts[0].shape.k;
+  for (size_t i = 0, end; i < parts.size(); i = end) {
+    for (end = i + 1; end < parts.size() && same_segment(parts[i], parts[end]);) ++end;
+    out.segments.push_back(build_segment(ctx, std::span(parts).subspan(i, end - i), out.n));
+    out.n += out.segments.back().shape.n;
+  }
+  out.bias = join_bias(parts, out.n);
+  out.permutation = std::move(permutation);
+  return out;
+}
+
+size_t Linear::bytes() const {
+  size_t sum = bias.size() * sizeof(float) + permutation.size() * sizeof(int32_t);
+  for (const LinearSegment& segment : segments) sum += segment.packed.size();
+  return sum;
 }
 
 namespace {
@@ -173,12 +208,55 @@ constexpr int64_t kMinForkWork = 32 * 1024;
 // Rows of a piece of a large batch: its block of x (rows * 512 floats per K block) stays in a 1 MB L2.
 constexpr int64_t kRowBlock = 192;
 
-void prepare(OpContext& ctx, const Linear& w, const float* x, int64_t ldx, int64_t m, void* prepared) {
+void prepare(OpContext& ctx, const LinearSegment& w, const float* x, int64_t ldx, int64_t m, void* prepared) {
   const kernels::LinearKernel& kernel = *w.kernel;
-  const int64_t step = kernel.m_step * std::max<int64_t>(1, kMinForkWork / 4 / (w.k * kernel.m_step));
+  const int64_t step = kernel.m_step * std::max<int64_t>(1, kMinForkWork / 4 / (w.shape.k * kernel.m_step));
   ctx.team.run(static_cast<int>(ceil_div(m, step)), [&](int piece, int) {
     const int64_t m0 = piece * step;
-    kernel.prepare(x, ldx, m0, std::min(m, m0 + step), m, w.k, prepared);
+    kernel.prepare(x, ldx, m0, std::min(m, m0 + step), m, w.shape, prepared);
+  });
+}
+
+/// x with its columns in the weights' order.
+const float* permuted(OpContext& ctx, const Linear& weights, const float* x, int64_t ldx, int64_t m) {
+  float* out = ctx.workspace.alloc<float>(m * weights.k);
+  const int64_t step = std::max<int64_t>(1, kMinForkWork / weights.k);
+  ctx.team.run(static_cast<int>(ceil_div(m, step)), [&](int piece, int) {
+    for (int64_t r = piece * step; r < std::min(m, (piece + 1) * step); ++r)
+      for (int64_t j = 0; j < weights.k; ++j) out[r * weights.k + j] = x[r * ldx + weights.permutation[j]];
+  });
+  return out;
+}
+
+void run_segment(OpContext& ctx, const LinearSegment& segment, kernels::LinearRun run) {
+  const kernels::LinearKernel& kernel = *segment.kernel;
+  const int64_t n = segment.shape.n, m = run.m;
+  run.packed = segment.packed.data();
+  run.shape = segment.shape;
+  if (run.bias) run.bias += segment.first;
+  run.y += segment.first;
+  if (const size_t bytes = kernel.prepared_bytes(m, segment.shape)) {
+    void* prepared = ctx.workspace.alloc_bytes(bytes);
+    prepare(ctx, segment, run.x, run.ldx, m, prepared);
+    run.prepared = prepared;
+  }
+  if (m * n * segment.shape.k < kMinForkWork) {
+    run.n1 = n;
+    run.m1 = m;
+    kernel.run(run);
+    return;
+  }
+  const ColumnSplit columns = split_columns(kernel, n, ctx.team.size());
+  const int64_t row_step = round_up(kRowBlock, kernel.m_step);
+  const int row_blocks = static_cast<int>(ceil_div(m, row_step));
+  // Columns outermost: a worker's share is a contiguous range of the weight, whatever m is.
+  ctx.team.run(columns.pieces * row_blocks, [&](int piece, int) {
+    kernels::LinearRun part = run;
+    part.n0 = piece / row_blocks * columns.step;
+    part.n1 = std::min(n, part.n0 + columns.step);
+    part.m0 = piece % row_blocks * row_step;
+    part.m1 = std::min(m, part.m0 + row_step);
+    kernel.run(part);
   });
 }
 
@@ -187,42 +265,20 @@ void prepare(OpContext& ctx, const Linear& w, const float* x, int64_t ldx, int64
 void linear(OpContext& ctx, const Linear& weights, const float* x, int64_t ldx, int64_t m, float* y,
             int64_t ldy, bool accumulate) {
   if (m == 0) return;
-  const kernels::LinearKernel& kernel = *weights.kernel;
   Workspace::Scope scope(ctx.workspace);
   kernels::LinearRun run{};
-  run.packed = weights.packed.data();
   run.x = x;
   run.ldx = ldx;
+  if (!weights.permutation.empty()) {
+    run.x = permuted(ctx, weights, x, ldx, m);
+    run.ldx = weights.k;
+  }
   run.y = y;
   run.ldy = ldy;
   run.bias = weights.bias.empty() ? nullptr : weights.bias.data();
   run.m = m;
-  run.n = weights.n;
-  run.k = weights.k;
   run.accumulate = accumulate;
-  if (const size_t bytes = kernel.prepared_bytes(m, weights.k)) {
-    void* prepared = ctx.workspace.alloc_bytes(bytes);
-    prepare(ctx, weights, x, ldx, m, prepared);
-    run.prepared = prepared;
-  }
-  if (m * weights.n * weights.k < kMinForkWork) {
-    run.n1 = run.n;
-    run.m1 = m;
-    kernel.run(run);
-    return;
-  }
-  const ColumnSplit columns = split_columns(kernel, weights.n, ctx.team.size());
-  const int64_t row_step = round_up(kRowBlock, kernel.m_step);
-  const int row_blocks = static_cast<int>(ceil_div(m, row_step));
-  // Columns outermost: a worker's share is a contiguous range of the weight, whatever m is.
-  ctx.team.run(columns.pieces * row_blocks, [&](int piece, int) {
-    kernels::LinearRun part = run;
-    part.n0 = piece / row_blocks * columns.step;
-    part.n1 = std::min(part.n, part.n0 + columns.step);
-    part.m0 = piece % row_blocks * row_step;
-    part.m1 = std::min(m, part.m0 + row_step);
-    kernel.run(part);
-  });
+  for (const LinearSegment& segment : weights.segments) run_segment(ctx, segment, run);
 }
 
 }  // namespace octavo

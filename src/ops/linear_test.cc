@@ -29,12 +29,13 @@ std::vector<float> random(int64_t count, unsigned seed) {
   return out;
 }
 
-LinearPart part_of(const std::vector<float>& w, int64_t n, int64_t k, std::vector<float> bias = {}) {
-  return {n,
+LinearPart part_of(const std::vector<float>& w, int64_t n, int64_t k, std::vector<float> bias = {},
+                   WeightFormat format = WeightFormat::kF32) {
+  return {format,
+          {n, k, k},
           [&w, k](int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) {
             std::memcpy(scratch, w.data() + n0 * k, (n1 - n0) * k * sizeof(float));
             rows.values = scratch;
-            rows.group = k;
           },
           std::move(bias)};
 }
@@ -49,7 +50,7 @@ TEST(Linear, FusedPartsOfOddSizesEqualTheProduct) {
     parts.push_back(part_of(w[i], sizes[i], k, i == 1 ? random(5, 3) : std::vector<float>{}));
   for (const char* const* isa = kernels::available(); *isa; ++isa) {
     Fixture f(3, *isa);
-    const Linear linear_layer = Linear::build(f.ctx, WeightFormat::kF32, k, parts);
+    const Linear linear_layer = Linear::build(f.ctx, parts);
     ASSERT_EQ(linear_layer.n, n);
     for (bool accumulate : {false, true}) {
       std::vector<float> y(m * n, 2.0f);
@@ -75,9 +76,10 @@ TEST(Linear, RowsDoNotDependOnBatchOrTeam) {
     for (WeightFormat format : {WeightFormat::kF32, WeightFormat::kBF16}) {
       std::vector<float> want(m * n), got(m * n);
       Fixture one(1, *isa), three(3, *isa);
-      const Linear a = Linear::build(one.ctx, format, k, {part_of(w, n, k)});
-      const Linear b = Linear::build(three.ctx, format, k, {part_of(w, n, k)});
-      ASSERT_EQ(std::memcmp(a.packed.data(), b.packed.data(), a.kernel->packed_bytes(n, k)), 0);
+      const Linear a = Linear::build(one.ctx, {part_of(w, n, k, {}, format)});
+      const Linear b = Linear::build(three.ctx, {part_of(w, n, k, {}, format)});
+      const LinearSegment &sa = a.segments[0], &sb = b.segments[0];
+      ASSERT_EQ(std::memcmp(sa.packed.data(), sb.packed.data(), sa.kernel->packed_bytes(sa.shape)), 0);
       linear(three.ctx, b, x.data(), k, m, want.data(), n);
       for (int64_t first = 0, rows = 1; first < m; first += rows, rows = rows * 2 + 1) {
         const int64_t count = std::min(rows, m - first);
@@ -89,9 +91,11 @@ TEST(Linear, RowsDoNotDependOnBatchOrTeam) {
 
 TEST(Linear, AnErrorOfAPartReachesTheCaller) {
   Fixture f(3);
-  LinearPart broken{
-      500, [](int64_t, int64_t, float*, kernels::WeightRows&) { throw Error("tensor q: ", "cut"); }, {}};
-  EXPECT_THROW(Linear::build(f.ctx, WeightFormat::kF32, 64, {broken}), Error);
+  LinearPart broken{WeightFormat::kF32,
+                    {500, 64, 64},
+                    [](int64_t, int64_t, float*, kernels::WeightRows&) { throw Error("tensor q: ", "cut"); },
+                    {}};
+  EXPECT_THROW(Linear::build(f.ctx, {broken}), Error);
 }
 
 TEST(PackedBuffer, IsAlignedAndMovable) {

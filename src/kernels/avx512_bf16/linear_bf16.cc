@@ -31,9 +31,13 @@ struct DotBF16 {
 // Prepared rows: [m][pairs(k)], a zero in the last half of an odd k.
 int64_t pairs(int64_t k) { return (k + 1) / 2; }
 
-size_t prepared_bytes(int64_t m, int64_t k) { return static_cast<size_t>(m * pairs(k)) * sizeof(uint32_t); }
+size_t prepared_bytes(int64_t m, const LinearShape& shape) {
+  return static_cast<size_t>(m * pairs(shape.k)) * sizeof(uint32_t);
+}
 
-void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, int64_t k, void* prepared) {
+void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, const LinearShape& shape,
+             void* prepared) {
+  const int64_t k = shape.k;
   for (int64_t row = m0; row < m1; ++row) {
     const float* from = x + row * ldx;
     uint16_t* to = reinterpret_cast<uint16_t*>(static_cast<uint32_t*>(prepared) + row * pairs(k));
@@ -46,7 +50,7 @@ void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, int64
   }
 }
 
-void run_dot(const LinearRun& a) { run_blocks<DotBF16>(a, {a.prepared, pairs(a.k)}, pairs(a.k)); }
+void run_dot(const LinearRun& a) { run_blocks<DotBF16>(a, {a.prepared, pairs(a.shape.k)}, pairs(a.shape.k)); }
 }  // namespace
 
 constinit const LinearKernel linear_bf16 = {

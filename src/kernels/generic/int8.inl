@@ -30,12 +30,15 @@ int64_t row_bytes(int64_t k) {
   return static_cast<int64_t>(sizeof(RowHeader)) + (units(k) * 4 + 63) / 64 * 64;
 }
 
-size_t packed_bytes(int64_t n, int64_t k) {
-  return static_cast<size_t>((n + kPanel - 1) / kPanel * panel_bytes(k));
+size_t packed_bytes(const LinearShape& shape) {
+  return static_cast<size_t>((shape.n + kPanel - 1) / kPanel * panel_bytes(shape.k));
 }
-size_t prepared_bytes(int64_t m, int64_t k) { return static_cast<size_t>(m * row_bytes(k)); }
+size_t prepared_bytes(int64_t m, const LinearShape& shape) {
+  return static_cast<size_t>(m * row_bytes(shape.k));
+}
 
-void pack(const WeightRows& rows, int64_t n0, int64_t n1, int64_t n, int64_t k, void* packed) {
+void pack(const WeightRows& rows, int64_t n0, int64_t n1, const LinearShape& shape, void* packed) {
+  const int64_t k = shape.k;
   for (int64_t first = n0; first < n1; first += kPanel) {
     char* panel = static_cast<char*>(packed) + first / kPanel * panel_bytes(k);
     __builtin_memset(panel, 0, panel_bytes(k));
@@ -105,7 +108,9 @@ void prepare_row(const float* x, int64_t k, void* to) {
   header->sum = sum;
 }
 
-void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, int64_t k, void* prepared) {
+void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, const LinearShape& shape,
+             void* prepared) {
+  const int64_t k = shape.k;
   for (int64_t row = m0; row < m1; ++row)
     prepare_row(x + row * ldx, k, static_cast<char*>(prepared) + row * row_bytes(k));
 }

@@ -126,7 +126,7 @@ struct Rows {  ///< x as Op reads it
 /// Columns [n0, n1) of one K block and all rows, P panels at once while they last, then half as many.
 template <class Op, int P>
 void run_columns(const LinearRun& a, const Rows& x, int64_t n0, int64_t n1, int64_t k0, int64_t depth) {
-  const int64_t stride = panel_units<typename Op::Pack>(a.k);
+  const int64_t stride = panel_units<typename Op::Pack>(a.shape.k);
   const int64_t rows = a.m1 - a.m0, tiles = (rows + kMaxRows - 1) / kMaxRows;
   constexpr int64_t kStep = P * kPanel;
   int64_t n = n0;
@@ -183,5 +183,5 @@ void run_blocks(const LinearRun& a, const Rows& x, int64_t k) {
 
 template <class Op>
 void run(const LinearRun& a) {
-  run_blocks<Op>(a, {a.x, a.ldx}, a.k);
+  run_blocks<Op>(a, {a.x, a.ldx}, a.shape.k);
 }

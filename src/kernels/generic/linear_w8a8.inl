@@ -94,10 +94,10 @@ void run_columns(const LinearRun& a, int64_t n0) {
   int64_t n = n0;
   for (; P == 1 ? n < a.n1 : n + P * kPanel <= a.n1; n += P * kPanel) {
     Tile t;
-    t.panel_stride = panel_bytes(a.k);
+    t.panel_stride = panel_bytes(a.shape.k);
     t.panel = static_cast<const char*>(a.packed) + n / kPanel * t.panel_stride;
-    t.row_stride = row_bytes(a.k);
-    t.units = units(a.k);
+    t.row_stride = row_bytes(a.shape.k);
+    t.units = units(a.shape.k);
     t.ldy = a.ldy;
     t.bias = a.bias ? a.bias + n : nullptr;
     t.add = a.accumulate;

@@ -39,12 +39,14 @@ int64_t panel_units(int64_t k) {
 }
 
 template <class Pack>
-size_t packed_bytes(int64_t n, int64_t k) {
-  return static_cast<size_t>((n + kPanel - 1) / kPanel) * panel_units<Pack>(k) * sizeof(typename Pack::Unit);
+size_t packed_bytes(const LinearShape& shape) {
+  return static_cast<size_t>((shape.n + kPanel - 1) / kPanel) * panel_units<Pack>(shape.k) *
+         sizeof(typename Pack::Unit);
 }
 
 template <class Pack>
-void pack(const WeightRows& rows, int64_t n0, int64_t n1, int64_t n, int64_t k, void* packed) {
+void pack(const WeightRows& rows, int64_t n0, int64_t n1, const LinearShape& shape, void* packed) {
+  const int64_t k = shape.k;
   using Unit = typename Pack::Unit;
   const int64_t depth = panel_units<Pack>(k) / kPanel;
   for (int64_t first = n0; first < n1; first += kPanel) {
@@ -58,4 +60,4 @@ void pack(const WeightRows& rows, int64_t n0, int64_t n1, int64_t n, int64_t k, 
 
 /// prepared_bytes of kernels that read x itself. (A lambda in a namespace-scope table would be a weak
 /// symbol.)
-[[maybe_unused]] size_t nothing_prepared(int64_t, int64_t) { return 0; }
+[[maybe_unused]] size_t nothing_prepared(int64_t, const LinearShape&) { return 0; }

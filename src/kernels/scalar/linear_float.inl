@@ -21,7 +21,7 @@ template <class Pack>
 void run(const LinearRun& a) {
   using Unit = typename Pack::Unit;
   for (int64_t first = a.n0; first < a.n1; first += kPanel) {
-    const Unit* panel = static_cast<const Unit*>(a.packed) + first / kPanel * panel_units<Pack>(a.k);
+    const Unit* panel = static_cast<const Unit*>(a.packed) + first / kPanel * panel_units<Pack>(a.shape.k);
     const int columns = static_cast<int>(a.n1 - first < kPanel ? a.n1 - first : kPanel);
     for (int64_t row = a.m0; row < a.m1; ++row) {
       const float* x = a.x + row * a.ldx;
@@ -29,7 +29,7 @@ void run(const LinearRun& a) {
       float sum[kPanel] = {};
       for (int c = 0; c < columns; ++c)
         sum[c] = (a.accumulate ? y[c] : 0.0f) + (a.bias ? a.bias[first + c] : 0.0f);
-      for (int64_t kk = 0; kk < a.k; ++kk)
+      for (int64_t kk = 0; kk < a.shape.k; ++kk)
         for (int c = 0; c < kPanel; ++c) sum[c] += x[kk] * weight<Pack>(panel, kk, c);
       for (int c = 0; c < columns; ++c) y[c] = sum[c];
     }

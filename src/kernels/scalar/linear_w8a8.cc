@@ -8,16 +8,16 @@ constexpr bool kUnsigned = false;
 
 void run(const LinearRun& a) {
   for (int64_t col = a.n0; col < a.n1; ++col) {
-    const char* panel = static_cast<const char*>(a.packed) + col / kPanel * panel_bytes(a.k);
+    const char* panel = static_cast<const char*>(a.packed) + col / kPanel * panel_bytes(a.shape.k);
     const PanelHeader* header = reinterpret_cast<const PanelHeader*>(panel);
     const int8_t* w = reinterpret_cast<const int8_t*>(header + 1) + col % kPanel * kQuad;
     const int c = static_cast<int>(col % kPanel);
     for (int64_t row = a.m0; row < a.m1; ++row) {
-      const RowHeader* x =
-          reinterpret_cast<const RowHeader*>(static_cast<const char*>(a.prepared) + row * row_bytes(a.k));
+      const RowHeader* x = reinterpret_cast<const RowHeader*>(static_cast<const char*>(a.prepared) +
+                                                              row * row_bytes(a.shape.k));
       const int16_t* q = reinterpret_cast<const int16_t*>(x + 1);
       int32_t sum = 0;
-      for (int64_t kk = 0; kk < a.k; ++kk) sum += q[kk] * w[kk / kQuad * kPanel * kQuad + kk % kQuad];
+      for (int64_t kk = 0; kk < a.shape.k; ++kk) sum += q[kk] * w[kk / kQuad * kPanel * kQuad + kk % kQuad];
       sum -= header->zero[c] * x->sum;
       float& y = a.y[row * a.ldy + col];
       const float bias = a.bias ? a.bias[col] : 0.0f, start = a.accumulate ? y + bias : bias;

@@ -143,7 +143,7 @@ TEST(HostWeight, PackedAndPlainFourBitsAgree) {
   kernels::WeightRows rows_a, rows_b;
   a.read_rows(0, 128, scratch_a.data(), rows_a);
   b.read_rows(0, 128, scratch_b.data(), rows_b);
-  EXPECT_EQ(rows_a.group, 32);
+  EXPECT_EQ(a.group, 32);
   EXPECT_EQ(0, memcmp(rows_a.q, rows_b.q, 128 * 256));
   EXPECT_EQ(0, memcmp(rows_a.scales, rows_b.scales, 128 * 8 * sizeof(float)));
 }
