@@ -111,7 +111,9 @@ std::vector<std::string> normalise_arguments(const std::vector<std::string>& arg
   // A MODEL on the command line replaces the file's, which would be a second positional.
   bool has_model = out.size() > command_words && !out[command_words].starts_with("-");
   if (has_model && !config.empty() && !config[0].starts_with("-")) config.erase(config.begin());
-  out.insert(out.begin() + static_cast<ptrdiff_t>(command_words), config.begin(), config.end());
+  // Behind the MODEL: a list that ends the file would take it in.
+  size_t at = command_words + (has_model ? 1 : 0);
+  out.insert(out.begin() + static_cast<ptrdiff_t>(at), config.begin(), config.end());
   return out;
 }
 

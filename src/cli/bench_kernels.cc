@@ -100,7 +100,8 @@ Command bench_kernels_command() {
         app.add_option("--rows", o->rows, "Batch sizes")
             ->group(group)
             ->expected(1, -1)
-            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+            ->trigger_on_parse();
         app.add_option("--seconds", o->seconds, "For each measurement")->group(group)->capture_default_str();
         app.add_option("--isa", o->isa, "Cap the level: scalar, avx2, ...")->group(group);
         app.add_option("--output-json", o->output_json, "Result file")->group(group);

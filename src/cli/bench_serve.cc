@@ -328,7 +328,8 @@ void add_flags(CLI::App& app, ServeBenchOptions& o) {
   app.add_option("--goodput", o.report.goodput, "METRIC:MS ...")
       ->group(result)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->expected(1, -1);
+      ->expected(1, -1)
+      ->trigger_on_parse();
   app.add_flag("--save-result", o.save_result, "Write a JSON file")->group(result);
   app.add_flag("--save-detailed", o.save_detailed, "... with every request")->group(result);
   app.add_flag("--append-result", o.append_result, "Append to the file")->group(result);
@@ -337,7 +338,8 @@ void add_flags(CLI::App& app, ServeBenchOptions& o) {
   app.add_option("--metadata", o.metadata, "KEY=VALUE ...")
       ->group(result)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->expected(1, -1);
+      ->expected(1, -1)
+      ->trigger_on_parse();
   app.add_option("--label", o.label, "")->group(result);
   app.add_flag("--disable-tqdm,--trust-remote-code,--insecure,--skip-tokenizer-init", o.disable_tqdm, "")
       ->group("");

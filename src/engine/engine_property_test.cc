@@ -2,6 +2,7 @@
 // its tokens are those that it gives alone.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 
 #include "base/error.h"
@@ -174,6 +175,70 @@ TEST(EngineProperty, GoldenLlamaInBF16) {
 }
 TEST(EngineProperty, GoldenMistralWithWindow) {
   golden_mixes("mistral-swa32", 9, kernels::WeightFormat::kBF16, kernels::KvFormat::kF32);
+}
+
+/// BL-14: what a seed gives, whoever shares the batch (most without a seed of their own), whenever it comes
+/// and however often it is preempted. The three seeds are what n = 3 makes of one request (Frontend::submit).
+template <class Make>
+void seeded_among_strangers(const Make& engine_of, int64_t vocab) {
+  auto request = [&](uint64_t id, std::optional<int64_t> seed, int variant) {
+    EngineRequest r =
+        greedy(id, numbers(20, static_cast<int32_t>(seed ? 3 : id), static_cast<int32_t>(vocab)), 70);
+    r.sampling.temperature = 0.8f;
+    r.sampling.seed = seed;
+    if (variant == 1) r.sampling.top_p = 0.9f;
+    if (variant == 2) r.sampling.frequency_penalty = 0.5f, r.sampling.repetition_penalty = 1.2f;
+    return r;
+  };
+  auto finish = [](Engine& engine) {
+    while (engine.step()) {
+    }
+  };
+  for (int variant = 0; variant < 3; ++variant) {
+    std::vector<std::vector<int32_t>> alone;
+    for (int64_t seed : {42, 43, 44}) {
+      auto engine = engine_of(64, true);
+      auto stream = engine->submit(request(1, seed, variant), nullptr);
+      finish(*engine);
+      alone.push_back(tokens_of(*stream));
+      ASSERT_EQ(alone.back().size(), 70u);
+    }
+    ASSERT_TRUE(alone[0] != alone[1] && alone[1] != alone[2] && alone[0] != alone[2]);
+    int64_t preemptions = 0;
+    for (int round = 0; round < 10; ++round) {
+      auto engine = engine_of(18, round % 2 == 0);  // 18 blocks: three of these sequences
+      uint64_t id = 0;
+      std::vector<std::shared_ptr<TokenStream>> strangers, seeded;
+      for (int i = 0; i < 2 + round % 3; ++i)
+        strangers.push_back(engine->submit(request(100 + ++id, std::nullopt, i % 3), nullptr));
+      for (int i = 0; i < 5 * round; ++i) engine->step();  // late to a batch that runs
+      for (int64_t seed : {42, 43, 44})
+        seeded.push_back(engine->submit(request(++id, seed, variant), nullptr));
+      finish(*engine);
+      for (int i = 0; i < 3; ++i) {
+        ASSERT_EQ(tokens_of(*seeded[i]), alone[i]) << "variant " << variant << " round " << round;
+        preemptions += seeded[i]->info().preemptions;
+      }
+    }
+    EXPECT_GE(preemptions, 10) << variant;
+  }
+}
+
+TEST(EngineProperty, SeededAmongStrangers) {
+  auto engine_of = [](int64_t blocks, bool caching) {
+    EngineConfig config = test_config(blocks);
+    config.enable_prefix_caching = caching;
+    return std::make_unique<Engine>(std::make_unique<FakeModel>(), config, test_team(), kernels::select());
+  };
+  seeded_among_strangers(engine_of, 97);
+}
+TEST(EngineProperty, SeededAmongStrangersGolden) {
+  auto engine_of = [](int64_t blocks, bool caching) {
+    EngineConfig config = test_config(blocks);
+    config.enable_prefix_caching = caching;
+    return std::make_unique<Engine>(golden_model("qwen3-tied"), config, test_team(), kernels::select());
+  };
+  seeded_among_strangers(engine_of, 500);
 }
 
 /// BL-25: the same set one by one, at once, in small steps, twice with the prefix cache, staggered.

@@ -37,6 +37,16 @@ size_t budget(const KvSizing& s) {
   return share > 0 ? static_cast<size_t>(share) : 0;
 }
 
+void check_override(const KvSizing& s, int64_t most_blocks) {
+  if (s.num_blocks_override > most_blocks)
+    throw Error("--num-gpu-blocks-override ", s.num_blocks_override, " is more than the ", most_blocks,
+                " blocks of ", s.block_size, " tokens that can be addressed");
+  double bytes = static_cast<double>(s.num_blocks_override) * static_cast<double>(s.block_bytes);
+  if (bytes > static_cast<double>(s.available))
+    throw Error("--num-gpu-blocks-override ", s.num_blocks_override, " needs ", gib(bytes), " but only ",
+                gib(s.available), " of memory are left (", s.limit, ")");
+}
+
 int64_t peak(const KvSizing& s, int64_t len) {
   return kv_peak_blocks(s.windows, len, s.block_size, s.max_chunk);
 }
@@ -47,10 +57,10 @@ KvPlan plan_kv_cache(const KvSizing& s) {
   int64_t wanted_len = s.max_model_len > 0 ? s.max_model_len : s.model_max_len;
   // Slots, block * block_size + offset, are 32 bits wide.
   const int64_t most_blocks = std::numeric_limits<int32_t>::max() / s.block_size;
-  if (s.num_blocks_override > most_blocks)
-    throw Error("--num-gpu-blocks-override ", s.num_blocks_override, " is more than the ", most_blocks,
-                " blocks of ", s.block_size, " tokens that can be addressed");
-  if (s.num_blocks_override > 0) return {s.num_blocks_override, wanted_len};
+  if (s.num_blocks_override > 0) {
+    check_override(s, most_blocks);
+    return {s.num_blocks_override, wanted_len};
+  }
   size_t bytes = budget(s);
   int64_t blocks = static_cast<int64_t>(bytes / s.block_bytes);
   // One sequence of its own may take shorter chunks where window and chunk together do not fit.

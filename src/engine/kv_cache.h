@@ -23,7 +23,7 @@ struct KvSizing {
   size_t available = 0;             ///< what cgroup and machine have left, weights loaded
   size_t reserved = 0;              ///< of that, still needed for activations
   std::string limit;                ///< what rules `available`, for errors (MemoryLimits::text)
-  int64_t num_blocks_override = 0;  ///< taken as it is; requests that do not fit are refused one by one
+  int64_t num_blocks_override = 0;  ///< in place of a size; requests that do not fit are refused one by one
 };
 
 struct KvPlan {

@@ -76,11 +76,17 @@ TEST(KvPlan, ATooLongModelIsRefusedWithNumbers) {
   EXPECT_NE(error_of(s), "");
 }
 
-TEST(KvPlan, OverrideIsTakenAsItIs) {
+TEST(KvPlan, OverrideReplacesTheSize) {
   KvSizing s = sizing();
   s.num_blocks_override = 48;
   EXPECT_EQ(plan_kv_cache(s).num_blocks, 48);
   EXPECT_EQ(plan_kv_cache(s).max_model_len, 8192);
+  s.num_blocks_override = 4 * 1024;  // exactly what is left
+  EXPECT_EQ(plan_kv_cache(s).num_blocks, 4096);
+  s.num_blocks_override = 4 * 1024 + 1;  // BL-44: it is held to the memory that there is
+  std::string error = error_of(s);
+  for (const char* part : {"--num-gpu-blocks-override 4097", "4.00 GiB", "cgroup memory.max"})
+    EXPECT_NE(error.find(part), std::string::npos) << error;
   s.num_blocks_override = int64_t{1} << 27;  // slots of 16 tokens a block would pass 2^31
   EXPECT_NE(error_of(s).find("--num-gpu-blocks-override 134217728"), std::string::npos) << error_of(s);
 }

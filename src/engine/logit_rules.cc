@@ -13,8 +13,13 @@ bool inside(int32_t id, std::span<float> logits) {
   return id >= 0 && id < static_cast<int64_t>(logits.size());
 }
 
+/// NaN and +infinity stay: the sampler must still see that the model's arithmetic failed.
+void exclude(float& x) {
+  if (x < std::numeric_limits<float>::infinity()) x = kExcluded;
+}
+
 void exclude(int32_t id, std::span<float> logits) {
-  if (inside(id, logits)) logits[id] = kExcluded;
+  if (inside(id, logits)) exclude(logits[id]);
 }
 
 void keep_allowed(const std::vector<int32_t>& ids, std::vector<std::pair<int32_t, float>>& kept,
@@ -22,7 +27,7 @@ void keep_allowed(const std::vector<int32_t>& ids, std::vector<std::pair<int32_t
   kept.clear();
   for (int32_t id : ids)
     if (inside(id, logits)) kept.emplace_back(id, logits[id]);
-  std::fill(logits.begin(), logits.end(), kExcluded);
+  for (float& x : logits) exclude(x);
   for (auto [id, x] : kept) logits[id] = x;
 }
 

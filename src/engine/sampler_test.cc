@@ -216,6 +216,25 @@ TEST(Sampler, NotFiniteIsAnError) {  // BL-42
   }
 }
 
+// BL-42: a rule that excludes the token with the bad logit does not hide that the arithmetic failed.
+TEST(Sampler, RulesDoNotHideNotFinite) {
+  SamplingParams allowed, bad_word, minimum, bias;
+  allowed.allowed_token_ids = {3, 4};
+  bad_word.bad_words = {{700}};
+  minimum.min_tokens = 5;
+  minimum.eos_ids = {700};
+  bias.logit_bias = {{700, -100.0f}};
+  for (const SamplingParams& params : {allowed, bad_word, minimum, bias}) {
+    for (float bad : {std::numeric_limits<float>::quiet_NaN(), kInf}) {
+      std::vector<float> x = random_row(1000, 1);
+      x[700] = bad;
+      EXPECT_EQ(Row(params, x).sample().error, SampleError::kNotFinite);
+      x[700] = -kInf;  // excluded by the model: nothing is wrong with that
+      EXPECT_EQ(Row(params, x).sample().error, SampleError::kNone);
+    }
+  }
+}
+
 TEST(Sampler, RulesThatLeaveNothing) {
   SamplingParams params;
   params.allowed_token_ids = {3};

@@ -7,7 +7,10 @@
 namespace octavo {
 
 TokenStream::TokenStream(uint64_t id, int64_t max_tokens, int top, int64_t prompt_tokens, int prompt_top)
-    : id_(id), top_(top), prompt_top_(prompt_top), prompt_logprobs_(prompt_tokens * prompt_top) {
+    : id_(id),
+      top_(top),
+      prompt_top_(prompt_top),
+      prompt_logprobs_(std::make_unique_for_overwrite<TokenLogprob[]>(prompt_tokens * prompt_top)) {
   tokens_.reserve(max_tokens);
   logprobs_.reserve(max_tokens * top);
 }
@@ -20,7 +23,7 @@ void TokenStream::append(int32_t token, std::span<const TokenLogprob> logprobs) 
 }
 
 std::span<TokenLogprob> TokenStream::prompt_logprobs_slot(int64_t position) {
-  return {prompt_logprobs_.data() + position * prompt_top_, static_cast<size_t>(prompt_top_)};
+  return {prompt_logprobs_.get() + position * prompt_top_, static_cast<size_t>(prompt_top_)};
 }
 
 void TokenStream::finish(FinishInfo info) {
@@ -35,7 +38,7 @@ std::span<const TokenLogprob> TokenStream::logprobs(int64_t i) const {
 
 std::span<const TokenLogprob> TokenStream::prompt_logprobs(int64_t i) const {
   if (i == 0) return {};
-  return {prompt_logprobs_.data() + i * prompt_top_, static_cast<size_t>(prompt_top_)};
+  return {prompt_logprobs_.get() + i * prompt_top_, static_cast<size_t>(prompt_top_)};
 }
 
 }  // namespace octavo

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -37,8 +38,9 @@ class TokenStream {
  private:
   const uint64_t id_;
   const int top_, prompt_top_;
-  std::vector<int32_t> tokens_;                           // reserved to max_tokens, written once each
-  std::vector<TokenLogprob> logprobs_, prompt_logprobs_;  // [tokens, top], [prompt_tokens, prompt_top]
+  std::vector<int32_t> tokens_;                      // reserved to max_tokens, written once each
+  std::vector<TokenLogprob> logprobs_;               // [tokens, top], the same
+  std::unique_ptr<TokenLogprob[]> prompt_logprobs_;  // [prompt_tokens, prompt_top], not touched before a step
   std::atomic<int64_t> size_{0};
   std::atomic<bool> finished_{false};
   FinishInfo info_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "engine/fake_model.h"
@@ -98,6 +99,38 @@ TEST_F(FrontendTest, StopStringCutsTextAndFreesTheRequest) {
   EXPECT_EQ(out.finish, FinishReason::kStop);
   EXPECT_EQ(stream->usage().completion_tokens, static_cast<int64_t>(at + 3));
   wait_idle();
+}
+
+// BL-14: n choices differ from each other and repeat as a set, alone or beside requests without a seed.
+TEST_F(FrontendTest, SeededChoicesRepeatAmongStrangers) {
+  auto sampled = [](const std::string& prompt, std::optional<int64_t> seed, int64_t n) {
+    GenerateRequest request = greedy(prompt, 60);
+    request.sampling.temperature = 0.8;
+    request.sampling.seed = seed;
+    request.sampling.n = n;
+    return request;
+  };
+  auto texts = [&](Stream& stream) {
+    std::vector<std::string> out;
+    for (auto& [index, child] : read(stream)) out.push_back(child.text);
+    return out;
+  };
+  const std::vector<std::string> alone = texts(*frontend_.submit(sampled("Name a river:", 42, 3)));
+  ASSERT_EQ(alone.size(), 3u);
+  EXPECT_TRUE(alone[0] != alone[1] && alone[1] != alone[2] && alone[0] != alone[2]);
+  EXPECT_EQ(texts(*frontend_.submit(sampled("Name a river:", 42, 1))), std::vector<std::string>{alone[0]});
+  std::vector<std::string> strangers;
+  for (int round = 0; round < 10; ++round) {
+    auto before = frontend_.submit(sampled("Name a river:", std::nullopt, 1 + round % 3));
+    if (round % 2) frontend_.wait(0.002);  // join it late
+    auto stream = frontend_.submit(sampled("Name a river:", 42, 3));
+    auto after = frontend_.submit(sampled("Something else:", std::nullopt, 2));
+    EXPECT_EQ(texts(*stream), alone) << round;
+    for (Stream* other : {before.get(), after.get()})
+      for (std::string& text : texts(*other)) strangers.push_back(std::move(text));
+  }
+  std::ranges::sort(strangers);  // who has no seed gets another one each time
+  EXPECT_EQ(std::ranges::adjacent_find(strangers), strangers.end());
 }
 
 // BL-11

@@ -1,5 +1,7 @@
 #include "frontend/model_text.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -28,13 +30,30 @@ class ModelDecoder : public TextDecoder {
   Detokenizer detokenizer_;
 };
 
+/// A checkpoint's template, or why it cannot be used: completions work without one.
+struct UsableTemplate {
+  std::optional<ChatTemplate> found{};
+  std::string fault{};
+};
+
+template <class Load>
+UsableTemplate usable_template(const std::string& origin, const Load& load) {
+  try {
+    return {load(), {}};
+  } catch (const Error& e) {
+    spdlog::warn("{}: the chat template cannot be used, chat requests will be refused: {}", origin, e.what());
+    return {{}, e.what()};
+  }
+}
+
 class ModelText : public Text {
  public:
-  ModelText(std::unique_ptr<Tokenizer> tokenizer, SpecialTokens special_tokens,
-            std::optional<ChatTemplate> chat_template, const std::string& content_format)
+  ModelText(std::unique_ptr<Tokenizer> tokenizer, SpecialTokens special_tokens, UsableTemplate chat_template,
+            const std::string& content_format)
       : tokenizer_(std::move(tokenizer)),
         special_tokens_(std::move(special_tokens)),
-        template_(std::move(chat_template)),
+        template_(std::move(chat_template.found)),
+        template_fault_(std::move(chat_template.fault)),
         content_format_(content_format) {}
 
   std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const override {
@@ -54,13 +73,14 @@ class ModelText : public Text {
   std::string token_spelling(int32_t id) const override { return std::string(tokenizer_->token_of(id)); }
   int64_t vocab() const override { return tokenizer_->vocab_size(); }
   std::optional<int32_t> id_of(std::string_view token) const override { return tokenizer_->id_of(token); }
-  bool has_chat_template() const override { return template_.has_value(); }
+  bool has_chat_template() const override { return template_ || !template_fault_.empty(); }
   std::string render(const ChatPrompt& chat) const override;
 
  private:
   std::unique_ptr<Tokenizer> tokenizer_;
   const SpecialTokens special_tokens_;
   const std::optional<ChatTemplate> template_;
+  const std::string template_fault_;
   const std::string content_format_;  // --chat-template-content-format
 };
 
@@ -69,7 +89,12 @@ std::string ModelText::render(const ChatPrompt& chat) const {
     std::optional<ChatTemplate> own;
     if (!chat.chat_template.empty()) own.emplace(chat.chat_template, special_tokens_);
     const ChatTemplate* used = own ? &*own : template_ ? &*template_ : nullptr;
-    if (!used) bad_request("messages", "This model has no chat template: give one with --chat-template.");
+    if (!used)
+      bad_request("messages", str("This model ",
+                                  template_fault_.empty()
+                                      ? "has no chat template"
+                                      : "has a chat template that cannot be used (" + template_fault_ + ")",
+                                  ": give one with --chat-template."));
     ContentFormat format = content_format_ == "auto"     ? used->content_format()
                            : content_format_ == "openai" ? ContentFormat::kOpenAi
                                                          : ContentFormat::kString;
@@ -122,11 +147,12 @@ std::string file_or_empty(const std::string& path) {
 }
 
 std::unique_ptr<Text> make_text(std::unique_ptr<Tokenizer> tokenizer, SpecialTokens special,
-                                std::optional<ChatTemplate> own, const EngineOptions& options) {
+                                UsableTemplate own, const EngineOptions& options) {
   const std::string& format = options.chat_template_content_format;
   if (format != "auto" && format != "string" && format != "openai")
     throw Error("--chat-template-content-format ", format, ": expected auto, string or openai");
-  if (!options.chat_template.empty()) own.emplace(template_source(options.chat_template), special);
+  if (!options.chat_template.empty())  // asked for, so a fault in it is an Error
+    own.found.emplace(template_source(options.chat_template), special);
   return std::make_unique<ModelText>(std::move(tokenizer), std::move(special), std::move(own), format);
 }
 
@@ -141,8 +167,10 @@ std::unique_ptr<Text> gguf_text(const std::string& path, const EngineOptions& op
   add("eos_token", from.eos_id);
   add("unk_token", from.unknown_id);
   add("pad_token", from.padding_id);
-  std::optional<ChatTemplate> own;
-  if (from.chat_template && options.chat_template.empty()) own.emplace(*from.chat_template, special);
+  UsableTemplate own;
+  if (from.chat_template && options.chat_template.empty())
+    own = usable_template(
+        path, [&] { return std::optional<ChatTemplate>(std::in_place, *from.chat_template, special); });
   return make_text(Tokenizer::from_vocab(gguf_vocab(from, path)), std::move(special), std::move(own),
                    options);
 }
@@ -158,8 +186,8 @@ std::unique_ptr<Text> load_text(const std::string& path, const ModelConfig&, con
               config = file_or_empty(folder + "/tokenizer_config.json"),
               map = file_or_empty(folder + "/special_tokens_map.json");
   ChatTemplateFiles files{jinja, config, map};
-  std::optional<ChatTemplate> own;
-  if (options.chat_template.empty()) own = load_chat_template(files);
+  UsableTemplate own;
+  if (options.chat_template.empty()) own = usable_template(folder, [&] { return load_chat_template(files); });
   return make_text(Tokenizer::from_json(read_file(file), file), load_special_tokens(files), std::move(own),
                    options);
 }

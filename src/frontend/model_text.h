@@ -9,7 +9,8 @@
 
 namespace octavo {
 
-/// `path`: the model's folder or *.gguf file. Error naming the file at fault.
+/// `path`: the model's folder or *.gguf file. Error naming the file at fault; but a chat template of the
+/// checkpoint that is not in the language is a warning, and render() then refuses with the same words.
 std::unique_ptr<Text> load_text(const std::string& path, const ModelConfig& config,
                                 const EngineOptions& options);
 

@@ -99,8 +99,6 @@ Prepared Frontend::prepare(const GenerateRequest& request) const {
                                    .logprobs_mode = options_.logprobs_mode});
   out.sampling.eos_ids = options_.eos_ids;
   out.sampling.bad_words = bad_word_ids(text_, request.sampling.bad_words);
-  if (request.echo && out.sampling.logprobs >= 0)
-    out.sampling.prompt_logprobs = std::max(out.sampling.prompt_logprobs, out.sampling.logprobs);
   out.fields = request.sampling;
   out.priority = static_cast<int32_t>(std::clamp<int64_t>(request.priority, INT32_MIN, INT32_MAX));
   out.cache_salt = request.cache_salt;

@@ -43,6 +43,20 @@ int32_t checked_logprobs(std::optional<int64_t> wanted, const SamplingLimits& li
   return static_cast<int32_t>(std::min(count, limits.vocab));
 }
 
+/// The engine reserves these entries when a request enters (vLLM keeps lists that grow): the whole vocabulary
+/// for every token of a long context would be hundreds of GB.
+void check_logprob_memory(const SamplingParams& params, int64_t n, int64_t prompt_tokens) {
+  double entries =
+      static_cast<double>(n) * (static_cast<double>(params.max_tokens) * (params.logprobs + 1) +
+                                static_cast<double>(prompt_tokens) * (params.prompt_logprobs + 1));
+  double bytes = entries * sizeof(TokenLogprob);
+  if (bytes > static_cast<double>(kMaxLogprobBytes))
+    bad_request(
+        params.logprobs >= params.prompt_logprobs ? "logprobs" : "prompt_logprobs",
+        str("The log-probabilities of this request would take ", bytes / (1 << 30), " GiB, at most ",
+            kMaxLogprobBytes >> 30, " are allowed: ask for fewer logprobs, or for a lower max_tokens."));
+}
+
 int64_t resolve_max_tokens(const SamplingFields& fields, const SamplingDefaults& defaults,
                            const SamplingLimits& limits) {
   int64_t room = limits.max_model_len - limits.prompt_tokens;
@@ -141,6 +155,8 @@ SamplingParams resolve_sampling(const SamplingFields& fields, const SamplingDefa
   resolve_masks(fields, limits.vocab, out);
   out.logprobs = checked_logprobs(fields.logprobs, limits, "logprobs");
   out.prompt_logprobs = checked_logprobs(fields.prompt_logprobs, limits, "prompt_logprobs");
+  if (limits.echo && out.logprobs >= 0) out.prompt_logprobs = std::max(out.prompt_logprobs, out.logprobs);
+  check_logprob_memory(out, fields.n, limits.prompt_tokens);
   out.logprobs_mode = limits.logprobs_mode;
   return out;
 }

@@ -39,7 +39,7 @@ struct SamplingLimits {
   int64_t max_logprobs = 20;  ///< -1: no cap
   int64_t prompt_tokens = 0;
   bool chat = false;  ///< max_tokens defaults to the rest of the context instead of 16
-  bool echo = false;  ///< allows max_tokens 0
+  bool echo = false;  ///< allows max_tokens 0; logprobs are the prompt's too
   LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
 };
 
@@ -48,7 +48,8 @@ struct SamplingLimits {
 SamplingParams resolve_sampling(const SamplingFields& fields, const SamplingDefaults& defaults,
                                 const SamplingLimits& limits);
 
-inline constexpr int64_t kMaxSequences = 16384;  ///< VLLM_MAX_N_SEQUENCES
-inline constexpr size_t kMaxStopStrings = 4;     ///< VLLM_MAX_STOP_STRINGS
+inline constexpr int64_t kMaxSequences = 16384;                ///< VLLM_MAX_N_SEQUENCES
+inline constexpr size_t kMaxStopStrings = 4;                   ///< VLLM_MAX_STOP_STRINGS
+inline constexpr int64_t kMaxLogprobBytes = int64_t{4} << 30;  ///< of one request, if max_logprobs allows it
 
 }  // namespace octavo

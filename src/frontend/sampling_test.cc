@@ -88,6 +88,31 @@ TEST(Sampling, RangesAreChecked) {
   EXPECT_EQ(with([](auto& f) { f.max_tokens = 5, f.min_tokens = 6; }), "min_tokens");
 }
 
+// --max-logprobs -1: the whole vocabulary of a large model, for as many tokens as memory is to be had for.
+TEST(Sampling, LogprobsOfTheWholeVocabularyAreBounded) {
+  SamplingLimits limits{.vocab = 151936, .max_model_len = 131072, .max_logprobs = -1, .prompt_tokens = 1000};
+  auto asked = [&](auto set) {
+    SamplingFields fields;
+    set(fields);
+    try {
+      return str(resolve_sampling(fields, {}, limits).logprobs);
+    } catch (const ApiError& e) {
+      EXPECT_EQ(e.status, 400);
+      EXPECT_NE(std::string(e.what()).find("GiB"), std::string::npos) << e.what();
+      return e.param;
+    }
+  };
+  EXPECT_EQ(asked([](auto& f) { f.logprobs = -1; }), "151936");  // 16 tokens
+  EXPECT_EQ(asked([](auto& f) { f.logprobs = -1, f.max_tokens = 2000; }), "151936");
+  EXPECT_EQ(asked([](auto& f) { f.logprobs = -1, f.max_tokens = 3000; }), "logprobs");
+  EXPECT_EQ(asked([](auto& f) { f.logprobs = -1, f.max_tokens = 2000, f.n = 2; }), "logprobs");
+  EXPECT_EQ(asked([](auto& f) { f.logprobs = 20, f.max_tokens = 131072; }), "20");
+  limits.prompt_tokens = 3000;
+  EXPECT_EQ(asked([](auto& f) { f.prompt_logprobs = -1; }), "prompt_logprobs");
+  limits.echo = true;  // the prompt's as well
+  EXPECT_EQ(asked([](auto& f) { f.logprobs = -1, f.max_tokens = 0; }), "logprobs");
+}
+
 TEST(Sampling, ListsOfIdsHoldEachOnce) {
   SamplingFields fields;
   fields.allowed_token_ids = std::vector<int64_t>(1000, 7);

@@ -37,6 +37,7 @@ class Text {
   virtual std::string token_spelling(int32_t id) const = 0;
   virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
   virtual int64_t vocab() const = 0;
+  /// Also of one that cannot be used: render() then says why.
   virtual bool has_chat_template() const = 0;
   /// The conversation as text, special tokens written out. ApiError 400 if the template refuses or there is
   /// none.

@@ -14,6 +14,7 @@ namespace http = beast::http;
 constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 /// Bodies above are parsed and tokenised on the worker, so that they don't hold up running streams.
 constexpr size_t kInlineBody = 64 << 10;
+constexpr int kClientLeft = 499;  // nginx's status for it
 /// Pipelined bytes that are read ahead while a reply is under way.
 constexpr size_t kReadAhead = 64 << 10;
 
@@ -132,7 +133,8 @@ std::optional<HttpRequest> Connection::take(Parser& parser) {
 // -----------------------------------------------------------------------------------------------------------
 
 asio::awaitable<void> Connection::respond(HttpRequest request) {
-  using namespace asio::experimental::awaitable_operators;
+  const auto start = std::chrono::steady_clock::now();
+  HttpRecord record{nullptr, request.method, 0, request.body.size(), 0, 0};
   Reply reply;
   if (request.body.size() <= kInlineBody) {
     reply = shared_.handler(request);
@@ -141,8 +143,22 @@ asio::awaitable<void> Connection::respond(HttpRequest request) {
     reply = co_await asio::co_spawn(shared_.worker, handle(), asio::use_awaitable);
   }
   request = {};
+  replied_ = false;
+  sent_ = 0;
+  co_await send(reply);
+  if (!replied_) close_ = true;
+  if (!reply.route) co_return;
+  record.route = reply.route;
+  record.status = replied_ ? reply.status : kClientLeft;
+  record.reply_bytes = sent_;
+  record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  shared_.observe(record);
+}
+
+asio::awaitable<void> Connection::send(Reply& reply) {
+  using namespace asio::experimental::awaitable_operators;
   if (!reply.work) {
-    if (!co_await send_whole(reply)) close_ = true;
+    replied_ = co_await send_whole(reply);
     co_return;
   }
   // The timer is the wake-up: cancelled when there is more to send. It must outlive the work that holds the
@@ -151,11 +167,9 @@ asio::awaitable<void> Connection::respond(HttpRequest request) {
   auto work = std::move(reply.work);
   reply.work = std::move(work);
   reply.work->set_waker([&wake] { wake.cancel(); });
-  replied_ = false;
   socket_.expires_never();
   co_await (watch_client() || produce(reply, wake));
   reply.work.reset();
-  if (!replied_) close_ = true;
 }
 
 /// Returns when the client is gone. What it sends meanwhile (pipelining) is kept, up to kReadAhead.
@@ -201,6 +215,7 @@ asio::awaitable<bool> Connection::send_events(Reply& reply, asio::steady_timer& 
       if (woken) continue;
       events = ": keep-alive\n\n";
     }
+    sent_ += events.size();
     if (http10_)
       wire += events;
     else if (!events.empty())
@@ -216,6 +231,7 @@ asio::awaitable<bool> Connection::send_events(Reply& reply, asio::steady_timer& 
 asio::awaitable<bool> Connection::send_whole(const Reply& reply) {
   std::string wire = head(reply, reply.body.size());
   if (!head_only_) wire += reply.body;
+  sent_ = head_only_ ? 0 : reply.body.size();
   co_return co_await write(wire);
 }
 

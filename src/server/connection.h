@@ -26,6 +26,7 @@ struct HttpShared {
   HttpOptions options;
   HttpServer::Handler handler;
   HttpServer::Refuse refuse;
+  HttpServer::Observe observe;
   asio::thread_pool worker{1};
   int busy = 0;
   size_t connections = 0;
@@ -52,6 +53,7 @@ class Connection {
   std::optional<HttpRequest> take(Parser& parser);
 
   asio::awaitable<void> respond(HttpRequest request);
+  asio::awaitable<void> send(Reply& reply);
   asio::awaitable<void> produce(Reply& reply, asio::steady_timer& wake);
   asio::awaitable<void> watch_client();
   asio::awaitable<bool> send_events(Reply& reply, asio::steady_timer& wake);
@@ -67,6 +69,7 @@ class Connection {
   bool close_ = false;  ///< after this reply
   bool http10_ = false, head_only_ = false;
   bool replied_ = false;  ///< the reply under way was sent whole
+  size_t sent_ = 0;       ///< bytes of its body
 };
 
 }  // namespace octavo

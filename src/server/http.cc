@@ -42,10 +42,12 @@ struct HttpServer::Impl {
   void listen_tcp(const tcp::endpoint& endpoint);
 };
 
-HttpServer::HttpServer(HttpOptions options, Handler handler, Refuse refuse) : impl_(new Impl) {
+HttpServer::HttpServer(HttpOptions options, Handler handler, Refuse refuse, Observe observe)
+    : impl_(new Impl) {
   impl_->shared.options = std::move(options);
   impl_->shared.handler = std::move(handler);
   impl_->shared.refuse = std::move(refuse);
+  impl_->shared.observe = std::move(observe);
 }
 
 HttpServer::~HttpServer() {

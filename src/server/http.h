@@ -34,7 +34,10 @@ class HttpServer {
   /// Errors found before there is a request: status and text.
   using Refuse = std::function<Reply(int status, const std::string& message)>;
 
-  HttpServer(HttpOptions options, Handler handler, Refuse refuse);
+  /// On the HTTP thread, for each reply that has a route. A client that left counts as status 499.
+  using Observe = std::function<void(const HttpRecord&)>;
+
+  HttpServer(HttpOptions options, Handler handler, Refuse refuse, Observe observe);
   ~HttpServer();
 
   /// Binds and listens; Error naming the address. Returns what is listened on: "http://0.0.0.0:8000".

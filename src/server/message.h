@@ -49,6 +49,16 @@ struct Reply {
   Headers headers{};
   std::unique_ptr<ReplyWork> work{};  ///< null: the body is complete
   bool event_stream = false;          ///< work's output is sent as it comes
+  const char* route = nullptr;        ///< under which metrics count it; null: they don't
+};
+
+/// One request from its last byte read to the last byte of its reply.
+struct HttpRecord {
+  const char* route;
+  std::string method;
+  int status;
+  size_t request_bytes, reply_bytes;  ///< of the bodies
+  double seconds;
 };
 
 }  // namespace octavo

@@ -4,8 +4,10 @@
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
+#include <prometheus/summary.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <sstream>
@@ -23,6 +25,10 @@ const Buckets kBetweenTokens = {.01, .025, .05, .075, .1,  .15, .2, .3, .4, .5,
                                 .75, 1,    2.5, 5,    7.5, 10,  20, 40, 80};
 const Buckets kRequest = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                           30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+const Buckets kHttp = {.1, .5, 1};
+const Buckets kHttpFine = {.01, .025, .05, .075, .1,  .25, .5,  .75, 1,  1.5, 2,
+                           2.5, 3,    3.5, 4,    4.5, 5,   7.5, 10,  30, 60};
+constexpr const char* kMethods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"};
 const Buckets kN = {1, 2, 5, 10, 20};
 const Buckets kPreemptions = {1, 2, 3, 4, 5, 10, 20};
 
@@ -71,7 +77,7 @@ struct Metrics::Impl {
                    .Register(registry);
     for (const char* reason : {"stop", "length", "abort", "error", "repetition"})
       success->Add({{"finished_reason", reason}});
-    http = &prometheus::BuildCounter().Name("http_requests_total").Help("HTTP requests.").Register(registry);
+    add_http();
   }
 
   Histogram* histogram(const char* name, const char* help, const Buckets& buckets) {
@@ -79,6 +85,7 @@ struct Metrics::Impl {
                                                                                                      buckets);
   }
 
+  void add_http();
   void add_steps();
   std::vector<prometheus::MetricFamily> engine_families();
 
@@ -87,7 +94,10 @@ struct Metrics::Impl {
   prometheus::Registry registry;
   Histogram *first_token, *inter_token, *per_token, *e2e, *queue, *prefill, *decode, *inference, *prompt,
       *generation, *max_generation, *params_n, *params_max_tokens, *preemptions, *computed, *iteration;
-  prometheus::Family<prometheus::Counter>*success, *http;
+  prometheus::Family<prometheus::Counter>*success, *http_requests;
+  prometheus::Family<Histogram>* http_seconds;
+  Histogram* http_seconds_fine;
+  prometheus::Family<prometheus::Summary>*http_request_bytes, *http_reply_bytes;
   StepCounts steps;  // already in `iteration`
   std::mutex scrape;
 };
@@ -125,9 +135,38 @@ void Metrics::on_finish(const RequestReport& report) {
                          static_cast<double>(report.generated_tokens - 1));
 }
 
-void Metrics::on_http(const std::string& handler, const std::string& method, int status) {
-  std::string group = std::to_string(status / 100) + "xx";
-  impl_->http->Add({{"handler", handler}, {"method", method}, {"status", group}}).Increment();
+/// Names and buckets of prometheus-fastapi-instrumentator, which vLLM's dashboards read.
+void Metrics::Impl::add_http() {
+  http_requests =
+      &prometheus::BuildCounter().Name("http_requests_total").Help("HTTP requests.").Register(registry);
+  http_seconds = &prometheus::BuildHistogram()
+                      .Name("http_request_duration_seconds")
+                      .Help("From a request read to its reply sent.")
+                      .Register(registry);
+  http_seconds_fine = &prometheus::BuildHistogram()
+                           .Name("http_request_duration_highr_seconds")
+                           .Help("The same over all routes, in finer steps.")
+                           .Register(registry)
+                           .Add({}, kHttpFine);
+  auto sizes = [&](const char* name, const char* help) {
+    return &prometheus::BuildSummary().Name(name).Help(help).Register(registry);
+  };
+  http_request_bytes = sizes("http_request_size_bytes", "Bytes of request bodies.");
+  http_reply_bytes = sizes("http_response_size_bytes", "Bytes of reply bodies.");
+}
+
+void Metrics::on_http(const HttpRecord& record) {
+  Impl& m = *impl_;
+  // A client may send any word as a method: each would be a series for ever.
+  bool known = std::ranges::any_of(kMethods, [&](const char* method) { return record.method == method; });
+  std::string method = known ? record.method : "other", group = std::to_string(record.status / 100) + "xx";
+  m.http_requests->Add({{"handler", record.route}, {"method", method}, {"status", group}}).Increment();
+  m.http_seconds->Add({{"handler", record.route}, {"method", method}}, kHttp).Observe(record.seconds);
+  m.http_seconds_fine->Observe(record.seconds);
+  const prometheus::Summary::Quantiles none;
+  m.http_request_bytes->Add({{"handler", record.route}}, none)
+      .Observe(static_cast<double>(record.request_bytes));
+  m.http_reply_bytes->Add({{"handler", record.route}}, none).Observe(static_cast<double>(record.reply_bytes));
 }
 
 /// Moves the engine thread's step counts into the histogram.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "frontend/frontend.h"
+#include "server/message.h"
 
 namespace octavo {
 
@@ -16,8 +17,7 @@ class Metrics : public RequestObserver {
   void on_first_token(double seconds) override;
   void on_tokens(int64_t count, double seconds_each) override;
   void on_finish(const RequestReport& report) override;
-  /// One HTTP request of /v1/...; any thread.
-  void on_http(const std::string& handler, const std::string& method, int status);
+  void on_http(const HttpRecord& record);
 
   /// The text exposition format.
   std::string text();

@@ -15,6 +15,7 @@ enum Flag : unsigned {
   kOpen = 1,   ///< needs no API key
   kDev = 2,    ///< only with VLLM_SERVER_DEV_MODE=1
   kDrain = 4,  ///< answered during a drain too
+  kProbe = 8,  ///< not in the HTTP metrics
 };
 
 struct Route {
@@ -25,12 +26,12 @@ struct Route {
 };
 
 constexpr Route kRoutes[] = {
-    {"GET", "/health", health, kOpen},
-    {"GET", "/ping", health, kOpen},
-    {"POST", "/ping", health, kOpen},
-    {"GET", "/version", version, kDrain},
-    {"GET", "/load", server_load, kDrain},
-    {"GET", "/metrics", metrics, kDrain},
+    {"GET", "/health", health, kOpen | kProbe},
+    {"GET", "/ping", health, kOpen | kProbe},
+    {"POST", "/ping", health, kOpen | kProbe},
+    {"GET", "/version", version, kDrain | kProbe},
+    {"GET", "/load", server_load, kDrain | kProbe},
+    {"GET", "/metrics", metrics, kDrain | kProbe},
     {"GET", "/v1/models", models, kDrain},
     {"POST", "/tokenize", tokenize, kPlain},
     {"POST", "/detokenize", detokenize, kPlain},
@@ -117,6 +118,13 @@ Reply route(ServerContext& context, HttpRequest& request) {
   return found->endpoint(context, request);
 }
 
+/// Paths that are none of ours count as one: clients must not be able to make series.
+const char* counted_as(const std::string& path) {
+  for (const Route& route : kRoutes)
+    if (path == route.path) return route.flags & kProbe ? nullptr : route.path;
+  return "none";
+}
+
 Reply route_or_error(ServerContext& context, HttpRequest& request) {
   try {
     return route(context, request);
@@ -139,6 +147,7 @@ Reply dispatch(ServerContext& context, HttpRequest& request) {
   bool is_preflight =
       request.method == "OPTIONS" && cors && !request.header("access-control-request-method").empty();
   Reply reply = is_preflight ? preflight(options, request) : route_or_error(context, request);
+  reply.route = counted_as(request.path);
   if (cors) add_cors(options, origin, reply);
   if (options.enable_request_id_headers && !request.header("x-request-id").empty())
     reply.headers.emplace_back("x-request-id", std::string(request.header("x-request-id")));

@@ -59,6 +59,37 @@ class RoutesTest : public ::testing::Test {
   void TearDown() override { engine_.stop(); }
 };
 
+TEST_F(RoutesTest, MetricsCountKnownRoutesOnly) {
+  auto counted = [&](const std::string& method, const std::string& path) {
+    HttpRequest request{.method = method, .path = path, .query = "", .headers = {}, .body = ""};
+    const char* route = dispatch(context_, request).route;
+    return std::string(route ? route : "not counted");
+  };
+  EXPECT_EQ(counted("GET", "/v1/models"), "/v1/models");
+  EXPECT_EQ(counted("POST", "/v1/completions"), "/v1/completions");  // a 400
+  EXPECT_EQ(counted("GET", "/v1/completions"), "/v1/completions");   // a 405
+  EXPECT_EQ(counted("GET", "/v1/anything"), "none");
+  EXPECT_EQ(counted("GET", "/" + std::string(1000, 'x')), "none");
+  for (const char* probe : {"/health", "/ping", "/version", "/load", "/metrics"})
+    EXPECT_EQ(counted("GET", probe), "not counted");
+
+  for (int status : {200, 200, 404, 499})
+    metrics_.on_http({"/v1/models", status == 404 ? "BREW" : "GET", status, 10, 100, 0.3});
+  std::string text = metrics_.text();
+  for (const char* line : {
+           "http_requests_total{handler=\"/v1/models\",method=\"GET\",status=\"2xx\"} 2",
+           "http_requests_total{handler=\"/v1/models\",method=\"GET\",status=\"4xx\"} 1",
+           "http_requests_total{handler=\"/v1/models\",method=\"other\",status=\"4xx\"} 1",
+           "http_request_duration_seconds_count{handler=\"/v1/models\",method=\"GET\"} 3",
+           "http_request_duration_seconds_bucket{handler=\"/v1/models\",method=\"GET\",le=\"0.1\"} 0",
+           "http_request_duration_seconds_bucket{handler=\"/v1/models\",method=\"GET\",le=\"0.5\"} 3",
+           "http_request_duration_highr_seconds_count 4",
+           "http_request_size_bytes_sum{handler=\"/v1/models\"} 40",
+           "http_response_size_bytes_count{handler=\"/v1/models\"} 4",
+       })
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+}
+
 TEST_F(RoutesTest, WholeAndStreamedTextAgree) {
   Json body{{"prompt", "hello"}, {"max_tokens", 50}, {"temperature", 0}, {"ignore_eos", true}};
   auto [status, whole] = run("/v1/completions", body);

@@ -10,7 +10,7 @@ namespace octavo {
 namespace {
 
 /// A list of arguments or, as vLLM writes it, one JSON array: CLI11 splits that at its commas, the quotes
-/// remain.
+/// remain. Given again (a config file's comes first), the list replaces the earlier one.
 void add_list(CLI::App& app, const char* flag, std::vector<std::string>& value, const char* help,
               const char* group) {
   app.add_option_function<std::vector<std::string>>(
@@ -26,7 +26,8 @@ void add_list(CLI::App& app, const char* flag, std::vector<std::string>& value, 
          help)
       ->group(group)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->expected(1, -1);
+      ->expected(1, -1)
+      ->trigger_on_parse();
 }
 
 void add_network_flags(CLI::App& app, ServerOptions& o) {

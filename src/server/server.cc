@@ -24,10 +24,11 @@ class Server {
                      .count()},
         stats_(frontend),
         http_(
-            options_.http, [this](HttpRequest& request) { return handle(request); },
+            options_.http, [this](HttpRequest& request) { return dispatch(context_, request); },
             [](int status, const std::string& message) {
               return error_reply(status, "BadRequestError", message);
-            }) {
+            },
+            [this](const HttpRecord& record) { metrics_.on_http(record); }) {
     frontend.set_observer(&metrics_);
   }
   ~Server() { context_.frontend.set_observer(nullptr); }
@@ -44,14 +45,6 @@ class Server {
   }
 
  private:
-  Reply handle(HttpRequest& request) {
-    std::string method = request.method;
-    Reply reply = dispatch(context_, request);
-    if (request.path.starts_with("/v1/") && reply.status != 404)
-      metrics_.on_http(request.path, method, reply.status);
-    return reply;
-  }
-
   /// The line every 10 s runs only while there is work: an idle server has no timer.
   void start_stats() {
     if (options_.disable_log_stats || stats_running_) return;
