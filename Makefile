@@ -7,7 +7,7 @@ MODELS ?= $(or $(OCTAVO_REAL_MODELS),$(HOME)/.cache/octavo/models)
 VENV := $(BUILD)/venv
 CONFIGURE = cmake -S . -G Ninja -DOCTAVO_SHARED_DIR=$(SHARED)
 
-.PHONY: help deps deps-test configure build serve model test unit golden e2e real-models lint tidy format sanitize asan tsan fuzz bench compare clean
+.PHONY: help deps deps-test configure build serve model test test-isa unit golden e2e real-models lint tidy format sanitize asan tsan fuzz bench compare clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +42,11 @@ real-models: deps-test
 test: deps-test configure real-models $(VENV)/ready ## every test: unit, golden, end to end; ends with the count
 	@cmake --build $(BUILD) -j $(JOBS)
 	@OCTAVO_SHARED=$(SHARED) OCTAVO_REAL_MODELS=$(MODELS) $(VENV)/bin/python tests/run.py --build $(BUILD)
+
+test-isa: deps-test configure ## the kernel tests on emulated CPUs, Nehalem to AMX (the emulator builds once: 14 minutes)
+	@$(SHARED)/tools/setup-x86-emulation
+	@cmake --build $(BUILD) -j $(JOBS) --target kernels_tests
+	@python3 tests/run_isa.py --build $(BUILD) --tools $(SHARED)/tools
 
 unit: deps-test configure ## the unit and golden tests only
 	@cmake --build $(BUILD) -j $(JOBS)

@@ -2,6 +2,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace octavo {
@@ -14,6 +16,14 @@ CpuidLeaf machine_cpuid(uint32_t leaf, uint32_t subleaf) {
   CpuidLeaf r{};
   if (!__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx)) return {};
   return r;
+}
+
+/// Linux gives a process the 8 KB of tile registers only on request (for all its threads, present and
+/// future); the first tile instruction is an illegal one without. Refused by kernels before 5.16 and where a
+/// signal stack is too small.
+bool request_tiles() {
+  constexpr int kArchReqXcompPerm = 0x1023, kXfeatureTileData = 18;
+  return syscall(SYS_arch_prctl, kArchReqXcompPerm, kXfeatureTileData) == 0;
 }
 
 uint64_t machine_xgetbv() {
@@ -50,7 +60,11 @@ CpuFeatures detect(const CpuidSource& source) {
 
 const CpuFeatures& cpu_features() {
 #if defined(__x86_64__)
-  static const CpuFeatures features = detect({machine_cpuid, machine_xgetbv});
+  static const CpuFeatures features = [] {
+    CpuFeatures f = detect({machine_cpuid, machine_xgetbv});
+    if ((f.amx_int8 || f.amx_bf16) && !request_tiles()) f.amx_int8 = f.amx_bf16 = false;
+    return f;
+  }();
 #else
   static const CpuFeatures features;
 #endif

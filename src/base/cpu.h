@@ -27,7 +27,8 @@ struct CpuidSource {
 };
 
 CpuFeatures detect(const CpuidSource& source);
-/// This machine's, detected once.
+/// This machine's, detected once. Also asks the operating system for the AMX tiles: refused, they count as
+/// absent.
 const CpuFeatures& cpu_features();
 
 }  // namespace octavo

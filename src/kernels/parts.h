@@ -55,4 +55,9 @@ extern const KernelParts parts;
 extern const LinearKernel linear_bf16;
 }  // namespace avx512_bf16
 
+namespace amx {
+extern const KernelParts parts;
+extern const LinearKernel linear_bf16, linear_w8a8;
+}  // namespace amx
+
 }  // namespace octavo::kernels

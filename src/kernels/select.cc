@@ -24,6 +24,7 @@ constexpr Level kLevels[] = {
     {&avx512::parts, [](const CpuFeatures& f) { return f.avx512; }},
     {&avx512_vnni::parts, [](const CpuFeatures& f) { return f.avx512_vnni; }},
     {&avx512_bf16::parts, [](const CpuFeatures& f) { return f.avx512_bf16; }},
+    {&amx::parts, [](const CpuFeatures& f) { return f.amx_int8 && f.amx_bf16 && f.avx512_bf16; }},
 #endif
 };
 constexpr int kNumLevels = static_cast<int>(std::size(kLevels));

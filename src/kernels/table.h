@@ -168,7 +168,7 @@ struct KernelTable {
 };
 
 /// The table for this CPU, or for the level named by OCTAVO_ISA if that is lower. Levels: scalar,
-/// avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16 (select.cc).
+/// avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16, amx (select.cc).
 const KernelTable& select();
 /// As select(), capped at `isa`; throws Error if the name is unknown. Tests run every level that the machine
 /// has.

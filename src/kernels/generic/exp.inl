@@ -1,6 +1,6 @@
 // exp, tanh and the normal distribution over Vec. Needs the ISA's vec.h. Coefficients are our own minimax
 // fits (Lawson iteration over Chebyshev nodes, relative error); elementwise_test.cc measures every bound
-// stated here: exp over all floats, exp2 and tanh over every 509th (OCTAVO_EXHAUSTIVE=1: all).
+// stated here: exp over all floats, exp2 and tanh over every 509th (OCTAVO_STRIDE=1: all).
 #pragma once
 
 // exp() is for x <= kExpHigh: nobody here needs more, and 2^128 is not a float. Below kExpLow the result is

@@ -1,0 +1,10 @@
+#include "kernels/parts.h"
+
+namespace octavo::kernels::amx {
+
+constinit const KernelParts parts = {
+    .isa = "amx",
+    .linear = {nullptr, &linear_bf16, &linear_w8a8},
+};
+
+}  // namespace octavo::kernels::amx
