@@ -25,7 +25,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 # A kernel folder sees the table, its own vec.h, the generic algorithms and nothing else of ours; an extension
 # (avx512_bf16) sees its base's folder (avx512) too.
 NOT_AN_ISA = {"generic"}
-BASE = {"avx_vnni": "avx2"}
+BASE = {"avx_vnni": "avx2", "amx": "avx512"}
 
 
 def offences(root):
