@@ -1,6 +1,6 @@
 // Whole forwards of a model with dummy weights, as fractions of this machine's limits:
 //   bench_model [--model FOLDER_OR_GGUF] [--isa avx2] [--dtype bfloat16|float32] [--workers N] [--seconds 2]
-//               [--case load|decode1|decode16|prefill512]
+//               [--case load|decode1|decode16|prefill512] [--quantization int8|int4|fp8|mxfp4]
 // Without --model: a Llama of 1.1 G parameters from its config alone. With it the real weights are loaded
 // (and the time that takes is printed); --dummy true keeps only its config.
 #include <chrono>
@@ -18,7 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string model, isa, dtype = "bfloat16", only;
+  std::string model, isa, dtype = "bfloat16", only, quantization;
   int workers = 0;
   double seconds = 2;
   bool dummy = false;
@@ -34,6 +34,8 @@ Options parse(int argc, char** argv) {
       o.isa = value;
     else if (flag == "--dtype")
       o.dtype = value;
+    else if (flag == "--quantization")
+      o.quantization = value;
     else if (flag == "--case")
       o.only = value;
     else if (flag == "--workers")
@@ -117,6 +119,7 @@ void run(const Case& c, const Options& options, const ModelConfig& config, Model
                          {"case", c.name},
                          {"isa", ctx.kernels.isa},
                          {"dtype", options.dtype},
+                         {"quantization", options.quantization},
                          {"workers", ctx.team.size()},
                          {"steps", times.size()},
                          {"ms", median * 1e3},
@@ -145,8 +148,9 @@ int main_checked(int argc, char** argv) {
   const ModelConfig config =
       options.model.empty() ? parse_config(llama_1g(), "llama of 1.1 G") : load_model_config(options.model);
   const bool dummy = options.dummy || options.model.empty();
-  auto model = load_model(config, dummy ? dummy_checkpoint(config) : open_checkpoint(options.model),
-                          machine.ctx, {.dtype = dtype});
+  auto model =
+      load_model(config, dummy ? dummy_checkpoint(config) : open_checkpoint(options.model), machine.ctx,
+                 {.dtype = dtype, .quantisation = online_quantisation(options.quantization, {}, config)});
   std::cout << nlohmann::json{{"bench", "model"},
                               {"case", "load"},
                               {"seconds", seconds_since(start)},

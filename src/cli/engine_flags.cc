@@ -30,6 +30,15 @@ void add_model_flags(CLI::App& app, EngineOptions& o) {
   app.add_option("--load-format", o.load_format, "auto, safetensors, gguf, or dummy (random weights)")
       ->group(group)
       ->capture_default_str();
+  app.add_option("--quantization,-q", o.quantization,
+                 "Quantise an unquantised checkpoint at load: int8 (W8A8), int4 (W4A8), fp8 or mxfp4")
+      ->group(group);
+  app.add_option_function<std::string>(
+         "--quantization-config",
+         [&o](const std::string& text) { o.quantization_config = parse_json(text, "--quantization-config"); },
+         "Layers that --quantization leaves alone: {\"ignore\": [\"lm_head\"]} is the default")
+      ->group(group)
+      ->type_name("JSON");
   app.add_option_function<std::string>(
          "--max-model-len",
          [&o](const std::string& text) {

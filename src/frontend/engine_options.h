@@ -17,6 +17,8 @@ struct EngineOptions {
   std::string revision = "main";
   std::string dtype = "auto";  ///< auto, bfloat16, float32 (float16 and half run as bfloat16)
   std::string load_format = "auto";
+  std::string quantization;              ///< int8, int4, fp8, mxfp4: at load; empty: as the checkpoint is
+  nlohmann::json quantization_config;    ///< {"ignore": [...]}, or null
   std::optional<int64_t> max_model_len;  ///< absent: the model's; -1: the longest that the KV cache holds
   std::string chat_template;             ///< file, or one line of Jinja; empty: the model's
   std::string chat_template_content_format = "auto";

@@ -207,8 +207,10 @@ std::unique_ptr<LoadedModel> load_engine(const EngineOptions& options) {
   out->text = load_text(out->path, out->config, options);
   Workspace workspace(kLoadWorkspace);
   OpContext context{*out->team, workspace, kernels::select()};
-  LoadOptions load{.dtype = weight_format(options),
-                   .max_model_len = std::max<int64_t>(config.max_model_len, 0)};
+  LoadOptions load{
+      .dtype = weight_format(options),
+      .quantisation = online_quantisation(options.quantization, options.quantization_config, out->config),
+      .max_model_len = std::max<int64_t>(config.max_model_len, 0)};
   auto model = load_model(out->config, open_weights(options, out->path, out->config), context, load);
   out->engine = std::make_unique<Engine>(std::move(model), config, *out->team, kernels::select());
   out->frontend = std::make_unique<Frontend>(*out->engine, *out->text,

@@ -1,8 +1,5 @@
 #include "load/host_weight.h"
 
-#include <bit>
-#include <cmath>
-
 #include "load/dequantise.h"
 #include "load/hf_config.h"
 #include "load/quant/scheme.h"
@@ -21,38 +18,27 @@ void read_columns(const TensorView& values, int64_t n, int64_t k, int64_t n0, in
   }
 }
 
-/// F8 E4M3 (no infinities, 0x7f and 0xff are NaN).
-float e4m3_to_float(uint8_t bits) {
-  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
-  if (exponent == 15 && mantissa == 7) return std::bit_cast<float>(0x7fc00000u);
-  const float magnitude = exponent ? std::ldexp(1.0f + static_cast<float>(mantissa) / 8, exponent - 7)
-                                   : static_cast<float>(mantissa) / 512;
-  return bits & 0x80 ? -magnitude : magnitude;
-}
-
-struct E4m3Table {
+/// decoded() of all codes of an element type. Integers wider than 4 bits go by kInt8.
+struct Decoder {
   float values[256];
-  E4m3Table() {
-    for (int i = 0; i < 256; ++i) values[i] = e4m3_to_float(static_cast<uint8_t>(i));
+  explicit Decoder(quant::Element element) {
+    for (int i = 0; i < 256; ++i) values[i] = quant::decoded(element, static_cast<int8_t>(i));
   }
 };
 
 /// (q - zero) * scale of quantised rows, in float32, inputs back in their own order.
 void dequantise_quantised(const HostWeight& weight, int64_t n0, int64_t n1, float* out) {
-  static const E4m3Table e4m3;
-  std::vector<std::byte> scratch(weight.k);
+  const Decoder decoder(weight.element);
+  std::vector<float> scratch(weight.k);
   const int64_t groups = weight.k / weight.group;
-  const bool fp8 = weight.values.dtype == DType::kF8E4M3;
   for (int64_t row = n0; row < n1; ++row, out += weight.k) {
     kernels::WeightRows rows;
-    weight.reader(weight, row, row + 1, scratch.data(), rows);
+    weight.reader(weight, row, row + 1, reinterpret_cast<std::byte*>(scratch.data()), rows);
+    const float* scales = weight.scales.data ? weight.scales.as<float>() + row * groups : rows.scales;
     for (int64_t i = 0; i < weight.k; ++i) {
-      const int64_t g = row * groups + i / weight.group,
-                    k = weight.permutation.empty() ? i : weight.permutation[i];
-      const int zero = weight.zeros.data ? weight.zeros.as<int8_t>()[g] : 0;
-      const float q =
-          fp8 ? e4m3.values[static_cast<uint8_t>(rows.q[i])] : static_cast<float>(rows.q[i] - zero);
-      out[k] = q * weight.scales.as<float>()[g];
+      const int64_t g = i / weight.group, k = weight.permutation.empty() ? i : weight.permutation[i];
+      const int zero = weight.zeros.data ? weight.zeros.as<int8_t>()[row * groups + g] : 0;
+      out[k] = (decoder.values[static_cast<uint8_t>(rows.q[i])] - static_cast<float>(zero)) * scales[g];
     }
   }
 }
@@ -98,19 +84,25 @@ void HostWeight::read_rows(int64_t n0, int64_t n1, float* scratch, kernels::Weig
   rows = {};
   if (reader && !is_float(format)) {
     reader(*this, n0, n1, reinterpret_cast<std::byte*>(scratch), rows);
-    rows.scales = scales.as<float>() + n0 * (k / group);
+    if (scales.data) rows.scales = scales.as<float>() + n0 * (k / group);
     if (zeros.data) rows.zeros = zeros.as<int8_t>() + n0 * (k / group);
     return;
   }
   rows.values = scratch;
   if (reader)
     dequantise_quantised(*this, n0, n1, scratch);
-  else if (transposed)
+  else
+    rows.values = read_plain(n0, n1, scratch);
+}
+
+const float* HostWeight::read_plain(int64_t n0, int64_t n1, float* scratch) const {
+  if (transposed)
     read_columns(values, n, k, n0, n1, scratch);
   else if (values.dtype == DType::kF32)
-    rows.values = values.as<float>() + n0 * k;
+    return values.as<float>() + n0 * k;
   else
     dequantise_rows(values, n0, n1, scratch);
+  return scratch;
 }
 
 HostWeight linear_weight(Checkpoint& checkpoint, const ModelConfig& config, const std::string& prefix,

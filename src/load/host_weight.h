@@ -8,6 +8,7 @@
 #include "base/tensor.h"
 #include "kernels/table.h"
 #include "load/checkpoint.h"
+#include "load/quant/rounding.h"
 
 namespace octavo {
 
@@ -23,11 +24,13 @@ struct HostWeight {
   bool transposed = false;  ///< values are [k, n]
 
   // Quantised schemes: w[i][j] = (q[i][j] - zeros[i][g]) * scales[i][g] with g = j / group.
-  /// Fills rows.q for [n0, n1); scratch holds (n1 - n0) * k bytes.
+  /// Fills rows.q for [n0, n1), and rows.scales where there is no `scales`; scratch holds (n1 - n0) * k
+  /// floats.
   using Reader = void (*)(const HostWeight& weight, int64_t n0, int64_t n1, std::byte* scratch,
                           kernels::WeightRows& rows);
   Reader reader = nullptr;
-  TensorView scales;  ///< F32 [n, k / group]
+  quant::Element element = quant::Element::kInt8;  ///< what q holds; kInt8 for integers of any width
+  TensorView scales;  ///< F32 [n, k / group], or no data where the reader makes them
   TensorView zeros;   ///< I8 [n, k / group], or no data when symmetric
   int64_t group = 0;  ///< inputs that share a scale; k for per-channel
   std::vector<int32_t>
@@ -40,6 +43,8 @@ struct HostWeight {
   /// Output rows [n0, n1) for LinearKernel::pack. `scratch` holds (n1 - n0) * k floats and must outlive
   /// `rows`. Safe from several threads.
   void read_rows(int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) const;
+  /// The same rows of a plain weight as float32: in scratch, or where the file is mapped.
+  const float* read_plain(int64_t n0, int64_t n1, float* scratch) const;
 };
 
 /// Hugging Face's GPT-2 stores its weights as [in, out] (Conv1D); GGUF files hold them as [out, in] like all

@@ -39,6 +39,7 @@ void Loader::linear(Linear& to, const std::string& role, int64_t k, const std::v
   for (const Matrix& part : parts) {
     WeightLayout layout = part.transposed ? WeightLayout::kConv1d : WeightLayout::kLinear;
     pending.weights.push_back(linear_weight(checkpoint_, config_, part.name, part.n, k, layout));
+    if (options_.quantisation) quantise_online(*options_.quantisation, role, pending.weights.back());
     pending.biases.emplace_back();
     if (part.bias) vector(pending.biases.back(), part.name + ".bias", part.n);
   }
@@ -78,7 +79,11 @@ void Loader::kv_layer(int64_t window, int* group, int* index) {
 /// kernel runs as it is gets decoded and runs as a plain weight; ModelInfo::kernels tells.
 WeightFormat Loader::execution_format(const HostWeight& weight) const {
   if (!weight.runs_as_stored()) return options_.dtype;
-  return ctx_.kernels.linear[static_cast<int>(weight.format)].run ? weight.format : options_.dtype;
+  const bool runs = ctx_.kernels.linear[static_cast<int>(weight.format)].run != nullptr;
+  if (options_.quantisation && !runs)
+    throw Error("--quantization ", options_.quantisation->name, ": ", ctx_.kernels.isa,
+                " has no kernel for it");
+  return runs ? weight.format : options_.dtype;
 }
 
 /// The one order of inputs (act-order) in which all parts can run, or empty: those with an order of their own

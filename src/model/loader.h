@@ -13,6 +13,7 @@
 #include "load/checkpoint.h"
 #include "load/hf_config.h"
 #include "load/host_weight.h"
+#include "load/quant/online.h"
 #include "model/blocks.h"
 
 namespace octavo {
@@ -20,6 +21,7 @@ namespace octavo {
 struct LoadOptions {
   /// Execution format of plain (F32, F16, BF16, GGUF block) weights: kF32 or kBF16.
   kernels::WeightFormat dtype = kernels::WeightFormat::kBF16;
+  std::optional<OnlineQuantisation> quantisation = {};  ///< of plain weights, as they are packed
   int64_t max_model_len =
       0;  ///< positions to be ready for; 0: as the config derives. A position table caps it.
 };

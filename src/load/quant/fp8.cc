@@ -22,6 +22,7 @@ void load_fp8(Checkpoint& checkpoint, const QuantScheme& scheme, const std::stri
   if (out.values.dtype != DType::kF8E4M3)
     throw Error(checkpoint.origin(), ": tensor '", out.name, "' is not F8_E4M3");
   load_scales(checkpoint, scheme, prefix, out);
+  out.element = Element::kE4M3;
   out.reader = read_rows;
 }
 
