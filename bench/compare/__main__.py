@@ -25,6 +25,7 @@ import serving
 
 CACHE = pathlib.Path.home() / ".cache" / "octavo-peers"
 MODELS = pathlib.Path(os.environ.get("OCTAVO_REAL_MODELS") or pathlib.Path.home() / ".cache" / "octavo" / "models")
+FAILURES = (engines.Failed, OSError, subprocess.TimeoutExpired)
 
 
 class Recorder:
@@ -66,27 +67,28 @@ class Comparison:
     def wanted(self, row):
         return not self.args.rows or any(word.strip() in (row.name, row.engine, row.format) for word in self.args.rows.split(","))
 
-    def offline_rows(self):
-        engines_of_quick = ("octavo", "llama.cpp")
-        return [row for row in catalogue.ROWS if self.wanted(row) and (not self.args.quick or row.engine in engines_of_quick)]
+    def workloads(self, row):
+        return [w for w in catalogue.WORKLOADS if not self.args.quick or row.engine in w.quick]
 
     def offline_round(self, model, round_number):
-        workloads = [w for w in catalogue.WORKLOADS if w.quick or not self.args.quick]
-        for row in rotated(self.offline_rows(), round_number):
-            if (model, row) in self.gone:
+        rows = [row for row in catalogue.ROWS if self.wanted(row)]
+        for row in rotated(rows, round_number):
+            workloads = self.workloads(row)
+            if (model, row) in self.gone or not workloads:
                 continue
             try:
                 self.offline_turn(model, row, workloads, round_number)
-            except (engines.Failed, OSError) as why:
+            except FAILURES as why:
                 self.gone.add((model, row))
                 self.recorder.missing(model, row.name, why)
 
     def offline_turn(self, model, row, workloads, round_number):
         with contextlib.closing(engines.start(self.context, row, model)) as engine:
             for case in catalogue.cases_of(workloads):
-                result = engine.measure(case, self.args.timeout)
+                with engines.neighbour(self.context) if case.neighbour else contextlib.nullcontext():
+                    result = engine.measure(case, self.args.timeout)
                 for w in workloads:
-                    if (w.sequences, w.prompt) == (case.sequences, case.prompt):
+                    if (w.sequences, w.prompt, w.neighbour) == (case.sequences, case.prompt, case.neighbour):
                         self.recorder.figure(model, row.name, w.name, round_number, result[w.phase], weight_bytes=engine.weight_bytes)
 
     def limits(self, round_number):
@@ -97,25 +99,31 @@ class Comparison:
             self.recorder.missing("", "limits", why)
 
     def serve(self, model, rounds):
-        names = catalogue.QUICK_SERVING_ROWS if self.args.quick else catalogue.SERVING_ROWS
-        rows = [row for row in map(catalogue.row_named, names) if self.wanted(row)]
+        rows = [row for row in map(catalogue.row_named, catalogue.SERVING_ROWS) if self.wanted(row)]
+        rows = [row for row in rows if any(self.measured(load, row) for load in catalogue.LOADS)]
         servers = []
         with contextlib.ExitStack() as stack:
             for row in rows:
                 try:
                     servers.append(self.start_server(stack, row, model))
-                except (engines.Failed, OSError) as why:
+                except FAILURES as why:
                     self.recorder.missing(model, row.name + " server", why)
             for round_number in range(rounds):
                 for load in catalogue.LOADS:
-                    if load.quick or not self.args.quick:
-                        self.load_round(rotated(servers, round_number), load, round_number)
+                    those = [server for server in servers if self.measured(load, server.row)]
+                    self.load_round(rotated(those, round_number), load, round_number)
+
+    def measured(self, load, row):
+        return not self.args.quick or row.name in load.quick
 
     def start_server(self, stack, row, model):
-        server = stack.enter_context(contextlib.closing(serving.Server(self.context, row, model)))
-        server.resume()
-        server.measure(catalogue.LOADS[0], seed=10**6, timeout=self.args.timeout, requests=catalogue.SERVING_CONCURRENCY)  # warm-up
-        server.pause()
+        server = serving.Server(self.context, row, model)
+        with contextlib.ExitStack() as closing:
+            closing.callback(server.close)
+            server.resume()
+            server.measure(catalogue.LOADS[0], 10**6, self.args.timeout, requests=catalogue.SERVING_CONCURRENCY)  # warm-up
+            server.pause()
+            stack.enter_context(closing.pop_all())
         self.recorder.say(f"{model} {row.name}: server ready after {server.seconds_to_ready:.1f} s")
         return server
 
@@ -127,7 +135,7 @@ class Comparison:
             server.resume()
             try:
                 answer = server.measure(load, round_number, self.args.timeout)
-            except (engines.Failed, OSError, subprocess.TimeoutExpired) as why:
+            except FAILURES as why:
                 self.gone.add((model, row, load.name))
                 self.recorder.missing(model, f"{row}: {load.name}", why)
                 continue
@@ -183,17 +191,18 @@ def with_matplotlib(cache):
 def main():
     args = arguments()
     with_matplotlib(args.cache)
+    context = engines.Context(args.build, args.cache, args.models, args.threads, args.isa, args.out.with_suffix(".logs"))
     if args.prepare:
         import prepare
-        wanted = set(args.only.split(","))
-        return 0 if prepare.prepare(args.cache, args.models, args.build / "octavo", args.smollm2, args.threads, wanted) else 1
+        done = prepare.prepare(args.cache, args.models, args.build / "octavo", args.smollm2, args.threads, set(args.only.split(",")))
+        prepare.compile_vllm(context, set(args.only.split(",")))
+        return 0 if done else 1
     if not args.report:
         recorder = Recorder(args.out)
         load = os.getloadavg()[0]
         recorder.put(about="machine", threads=args.threads, isa=args.isa or "all", load_average=load)
         if load > 0.5:
             recorder.say(f"load average {load:.1f}: the machine is not quiet, figures are not final")
-        context = engines.Context(args.build, args.cache, args.models, args.threads, args.isa, args.out.with_suffix(".logs"))
         try:
             Comparison(args, context, recorder).run()
         except KeyboardInterrupt:

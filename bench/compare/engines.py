@@ -2,12 +2,14 @@
 
 Only one engine runs at a time; each turn starts it anew, so that page placement and the like differ between rounds.
 """
+import contextlib
 import json
 import os
 import pathlib
 import select
 import signal
 import subprocess
+import sys
 import time
 
 HERE = pathlib.Path(__file__).parent
@@ -35,7 +37,7 @@ def stop(process):
         except ProcessLookupError:
             pass
     try:
-        process.wait(20)
+        process.wait(30)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -45,9 +47,12 @@ class Context:
     """Where things are, and the settings that all engines share."""
 
     def __init__(self, build, cache, models, threads, isa, logs):
-        self.build, self.cache, self.models = pathlib.Path(build), pathlib.Path(cache), pathlib.Path(models)
-        self.threads, self.isa, self.logs = threads, isa, pathlib.Path(logs)
+        self.build, self.cache, self.models, self.logs = build, cache, models, logs
+        self.threads, self.isa = threads, isa
+
+    def log(self, model, row, suffix=""):
         self.logs.mkdir(parents=True, exist_ok=True)
+        return self.logs / f"{model}-{row.name.replace(' ', '-')}{suffix}.log"
 
     def environment(self, engine):
         env = dict(os.environ, OMP_NUM_THREADS=str(self.threads), HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false",
@@ -94,8 +99,8 @@ class Context:
 class LlamaCpp:
     """llama-batched-bench, one process per case: it warms up with a batch of 16, then times prompts and tokens apart."""
 
-    def __init__(self, context, row, model, log):
-        self.context, self.log = context, log
+    def __init__(self, context, row, model):
+        self.context, self.log = context, context.log(model, row)
         self.command = [context.llama("llama-batched-bench"), "-m", context.file(row, model), "-t", str(context.threads),
                         *LLAMA_FLAGS, "--output-format", "jsonl", *row.flags]
         self.weight_bytes = os.path.getsize(context.file(row, model))
@@ -126,8 +131,8 @@ class LlamaCpp:
 class Worker:
     """A process that loads a model and then answers "SEQUENCES PROMPT GENERATE" lines with JSON: bench_offline, worker_*.py."""
 
-    def __init__(self, context, row, model, log, timeout=600):
-        self.log = log
+    def __init__(self, context, row, model, timeout=600):
+        log = self.log = context.log(model, row)
         path = context.file(row, model)
         if row.engine == "octavo":
             command = [context.octavo("bench_offline"), path, "--no-enable-prefix-caching", "--kv-cache-memory-bytes", "1G",
@@ -179,8 +184,18 @@ class Worker:
 
 
 def start(context, row, model):
-    log = context.logs / f"{model}-{row.name.replace(' ', '-')}.log"
-    return (LlamaCpp if row.engine == "llama.cpp" else Worker)(context, row, model, log)
+    return (LlamaCpp if row.engine == "llama.cpp" else Worker)(context, row, model)
+
+
+@contextlib.contextmanager
+def neighbour(context):
+    """One niced-down busy process on the last of our CPUs."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True,
+                               preexec_fn=lambda: (os.nice(19), os.sched_setaffinity(0, {context.threads - 1})))
+    try:
+        yield
+    finally:
+        stop(process)
 
 
 def limits(context):

