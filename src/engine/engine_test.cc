@@ -399,6 +399,34 @@ TEST(Engine, IdleUsesNoCpu) {
   e.engine.stop();
 }
 
+TEST(Engine, FirstTokensAfterAbortAndIdle) {  // BL-46: workers were parked, blocks given back half written
+  Engine engine(golden_model("qwen3-tied"), test_config(64), test_team(), kernels::select());
+  engine.start();
+  uint64_t id = 0;
+  auto run = [&] {
+    auto stream = engine.submit(greedy(++id, numbers(40, 3, 500), 8), nullptr);
+    while (!stream->finished()) std::this_thread::yield();
+    return tokens_of(*stream);
+  };
+  const std::vector<int32_t> expected = run();
+  ASSERT_EQ(expected.size(), 8u);
+  for (int round = 0; round < 10; ++round) {
+    auto left = engine.submit(greedy(++id, numbers(40 + round, round % 2 ? 3 : 5, 500), 900), nullptr);
+    while (left->size() < round && !left->finished()) std::this_thread::yield();
+    engine.abort(left->id());
+    while (!left->finished()) std::this_thread::yield();
+    EXPECT_EQ(left->info().reason, FinishReason::kAbort);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // 300 us park a worker
+    EXPECT_EQ(engine.stats().kv_usage, 0);
+    EXPECT_EQ(engine.stats().running + engine.stats().waiting, 0);
+    const double before = thread_seconds();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_LT(thread_seconds() - before, 0.002);
+    EXPECT_EQ(run(), expected) << round;
+  }
+  engine.stop();
+}
+
 TEST(Engine, ThreadsSubmitAndAbort) {
   EngineConfig config = test_config(64);
   FakeEngine e(config);

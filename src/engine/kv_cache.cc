@@ -38,6 +38,8 @@ size_t budget(const KvSizing& s) {
 }
 
 void check_override(const KvSizing& s, int64_t most_blocks) {
+  if (s.num_blocks_override < 0)
+    throw Error("--num-gpu-blocks-override ", s.num_blocks_override, ": expected at least 1, or 0 for none");
   if (s.num_blocks_override > most_blocks)
     throw Error("--num-gpu-blocks-override ", s.num_blocks_override, " is more than the ", most_blocks,
                 " blocks of ", s.block_size, " tokens that can be addressed");
@@ -57,7 +59,7 @@ KvPlan plan_kv_cache(const KvSizing& s) {
   int64_t wanted_len = s.max_model_len > 0 ? s.max_model_len : s.model_max_len;
   // Slots, block * block_size + offset, are 32 bits wide.
   const int64_t most_blocks = std::numeric_limits<int32_t>::max() / s.block_size;
-  if (s.num_blocks_override > 0) {
+  if (s.num_blocks_override != 0) {
     check_override(s, most_blocks);
     return {s.num_blocks_override, wanted_len};
   }

@@ -81,6 +81,8 @@ TEST(KvPlan, OverrideReplacesTheSize) {
   s.num_blocks_override = 48;
   EXPECT_EQ(plan_kv_cache(s).num_blocks, 48);
   EXPECT_EQ(plan_kv_cache(s).max_model_len, 8192);
+  s.num_blocks_override = -1;
+  EXPECT_NE(error_of(s).find("--num-gpu-blocks-override -1"), std::string::npos) << error_of(s);
   s.num_blocks_override = 4 * 1024;  // exactly what is left
   EXPECT_EQ(plan_kv_cache(s).num_blocks, 4096);
   s.num_blocks_override = 4 * 1024 + 1;  // BL-44: it is held to the memory that there is

@@ -42,7 +42,20 @@ TEST(Select, ALevelThatTheCpuLacksGivesTheOneBelow) {
     if (std::find(present.begin(), present.end(), level) != present.end()) below = level;
     EXPECT_EQ(select(level).isa, below) << level;
   }
-  EXPECT_THROW(select("avx1024"), Error);
+}
+
+// BL-45
+TEST(Select, UnknownLevelsAreRefusedWithTheList) {
+  for (const std::string level : {"", "sse9", "AVX2", "avx2 ", "avx", "avx1024"}) {
+    std::string refusal = "accepted";
+    try {
+      select(level.c_str());
+    } catch (const Error& e) {
+      refusal = e.what();
+    }
+    EXPECT_NE(refusal.find("'" + level + "'"), std::string::npos) << refusal;
+    for (const std::string& known : levels()) EXPECT_NE(refusal.find(known), std::string::npos) << refusal;
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace octavo::test {
@@ -44,8 +45,13 @@ class GgufBytes {
   /// Appends F32 values as the next tensor, aligned to 32 bytes.
   GgufBytes& floats(const std::string& name, const std::vector<uint64_t>& dims,
                     const std::vector<float>& values) {
-    tensor(name, dims, 0, data_.size());
-    data_.append(reinterpret_cast<const char*>(values.data()), values.size() * 4);
+    return stored(name, dims, 0, {reinterpret_cast<const char*>(values.data()), values.size() * 4});
+  }
+  /// The same of any type, as the file stores it.
+  GgufBytes& stored(const std::string& name, const std::vector<uint64_t>& dims, uint32_t type,
+                    std::string_view bytes) {
+    tensor(name, dims, type, data_.size());
+    data_.append(bytes);
     data_.resize((data_.size() + 31) / 32 * 32);
     return *this;
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "load/json.h"
 #include "model/rope.h"
 #include "model/testing.h"
 
@@ -217,7 +218,9 @@ TEST(RegistryTest, AnAbsurdNumberOfPositionsIsRefused) {
   const std::string message =
       error_of([&] { load_model(parse_config(config, "config.json"), random_checkpoint(), machine.ctx); });
   EXPECT_TRUE(contains(message, "2147483648") && contains(message, "--max-model-len")) << message;
-  EXPECT_EQ(Loaded(config, {}, {WeightFormat::kF32, 512}).model->info().max_model_len, 512);
+  EXPECT_EQ(
+      Loaded(config, {}, {.dtype = WeightFormat::kF32, .max_model_len = 512}).model->info().max_model_len,
+      512);
 }
 
 // BL-38: key variants of rope scaling give the same logits and derived lengths, and different from no
@@ -367,6 +370,58 @@ TEST(BrokenWeightsTest, AHealthyNeighbourIsNotTouched) {
   loaded.runner.release(a);
   loaded.runner.release(c);
   EXPECT_EQ(loaded.logits(good), alone);
+}
+
+// A size in the config that no other size goes with, or that the tensors do not have, is an Error that names
+// something; whatever loads also runs.
+TEST(RegistryTest, SizesThatDoNotFitAreErrors) {
+  const std::string models = OCTAVO_SHARED_DIR "/golden/models/";
+  const char* const kSizes[] = {"hidden_size",
+                                "n_embd",
+                                "num_attention_heads",
+                                "n_head",
+                                "num_key_value_heads",
+                                "head_dim",
+                                "intermediate_size",
+                                "ffn_dim",
+                                "n_inner",
+                                "num_hidden_layers",
+                                "n_layer",
+                                "vocab_size",
+                                "word_embed_proj_dim",
+                                "max_position_embeddings",
+                                "n_positions",
+                                "partial_rotary_factor"};
+  int refused = 0, loaded = 0;
+  TestMachine machine(kernels::select());
+  for (const char* name : {"gpt2", "opt-pre-f16", "opt-post-proj", "llama-bias-gqa3-tied", "mistral-swa32",
+                           "qwen2-gqa7-tied", "qwen3-gqa3-odd"}) {
+    const json published = read_json(models + name + "/config.json");
+    for (const char* key : kSizes) {
+      for (const json& value : std::initializer_list<json>{0, 1, 3, 8, 20, 61, 96, 4096, -1, 0.5, nullptr}) {
+        SCOPED_TRACE(str(name, " ", key, " ", value.dump()));
+        json edited = published;
+        edited[key] = value;
+        std::unique_ptr<Model> model;
+        const std::string message = error_of([&] {
+          model = load_model(parse_config(edited, "config.json"), open_checkpoint(models + name), machine.ctx,
+                             {.dtype = WeightFormat::kF32, .max_model_len = 32});
+        });
+        if (!model) {
+          EXPECT_GT(message.size(), 20u) << message;
+          ++refused;
+          continue;
+        }
+        TestRunner runner(*model, machine.ctx, KvFormat::kF32, 16, 8, 1);
+        TestSequence s{std::vector<int32_t>(std::min<int64_t>(3, model->info().max_model_len), 0)};
+        EXPECT_EQ(runner.step({{&s, static_cast<int>(s.ids.size()), TestRunner::Work::kLast}}).size(),
+                  static_cast<size_t>(model->info().vocab));
+        ++loaded;
+      }
+    }
+  }
+  EXPECT_GT(refused, 250);
+  EXPECT_GT(loaded, 20);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "text/detokenizer.h"
-#include "text/tokenizer/golden_test_data.h"
+#include "text/tokenizer/gguf_test_vocab.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace octavo::tok {
@@ -12,36 +12,6 @@ namespace {
 
 using Json = nlohmann::json;
 using Ids = std::vector<int32_t>;
-
-// What a GGUF file of the same model carries.
-GgufVocab gguf_from(const std::string& name) {
-  const Json json = Json::parse(read_golden(name));
-  GgufVocab vocab;
-  vocab.origin = name;
-  const Json& model = json.at("model");
-  const auto set = [&](const std::string& token, int32_t id, int32_t type) {
-    if (static_cast<size_t>(id) >= vocab.tokens.size()) {
-      vocab.tokens.resize(id + 1);
-      vocab.token_types.resize(id + 1, GgufVocab::kNormal);
-    }
-    vocab.tokens[id] = token;
-    vocab.token_types[id] = type;
-  };
-  for (const auto& [token, id] : model.at("vocab").items()) {
-    set(token, id, token.starts_with("<0x") && token.size() == 6 ? GgufVocab::kByte : GgufVocab::kNormal);
-  }
-  for (const Json& added : json.at("added_tokens")) {
-    set(added.at("content"), added.at("id"),
-        added.at("special") ? GgufVocab::kControl : GgufVocab::kUserDefined);
-  }
-  for (const Json& merge : model.at("merges")) {
-    vocab.merges.push_back(merge.is_string()
-                               ? merge.get<std::string>()
-                               : merge[0].get<std::string>() + " " + merge[1].get<std::string>());
-  }
-  vocab.model = "gpt2";
-  return vocab;
-}
 
 void expect_golden(const Tokenizer& tokenizer, const std::string& name) {
   const Json golden = Json::parse(read_golden("tokenizers/" + name + "/golden.json.gz"));
@@ -55,48 +25,17 @@ void expect_golden(const Tokenizer& tokenizer, const std::string& name) {
   }
 }
 
-struct Family {
-  const char *golden, *pre;
-  int32_t bos_id;
-};
-
-class GgufVocabulary : public testing::TestWithParam<Family> {};
+class GgufVocabulary : public testing::TestWithParam<GgufFamily> {};
 
 TEST_P(GgufVocabulary, GivesTheSameIdsAsTokenizerJson) {
-  const auto [golden, pre, bos_id] = GetParam();
-  GgufVocab vocab = gguf_from(std::string("tokenizers/") + golden + "/tokenizer.json.gz");
-  vocab.pre = pre;
-  if (bos_id >= 0) vocab.bos_id = bos_id;
-  expect_golden(*Tokenizer::from_vocab(vocab), golden);
+  expect_golden(*Tokenizer::from_vocab(gguf_from(GetParam())), GetParam().golden);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GgufVocabulary,
-                         testing::Values(Family{"smollm2", "smollm", -1}, Family{"gpt2", "gpt-2", -1},
-                                         Family{"llama3_1", "llama-bpe", 128000},
-                                         Family{"qwen3", "qwen2", -1}, Family{"qwen3_5", "qwen35", -1},
-                                         Family{"gptoss", "gpt-4o", -1}),
+INSTANTIATE_TEST_SUITE_P(Families, GgufVocabulary, testing::ValuesIn(kGgufFamilies),
                          [](const auto& test) { return std::string(test.param.golden); });
 
-// Llama 2's scores: -(id - 259) for the tokens that merges make, but -1e9 for runs of spaces, so that they
-// are merged last.
-GgufVocab llama2() {
-  GgufVocab vocab = gguf_from("tokenizers/llama2_spm/tokenizer.json.gz");
-  vocab.model = "llama";
-  vocab.merges.clear();
-  vocab.bos_id = 1;
-  vocab.eos_id = 2;
-  vocab.unk_id = 0;
-  for (size_t id = 0; id < vocab.tokens.size(); ++id) {
-    std::string spaces;
-    while (spaces.size() < vocab.tokens[id].size()) spaces += "\u2581";
-    const bool run_of_spaces = id >= 259 && vocab.tokens[id] == spaces && spaces.size() > 3;
-    vocab.scores.push_back(run_of_spaces ? -1e9f : id < 259 ? 0.0f : 259.0f - static_cast<float>(id));
-  }
-  return vocab;
-}
-
 TEST(GgufVocabularyOfScores, GivesTheSameIdsAsTokenizerJson) {
-  const auto tokenizer = Tokenizer::from_vocab(llama2());
+  const auto tokenizer = Tokenizer::from_vocab(llama2_gguf());
   expect_golden(*tokenizer, "llama2_spm");
   EXPECT_EQ(tokenizer->bos_id(), 1);
   EXPECT_EQ(tokenizer->eos_id(), 2);
@@ -104,7 +43,7 @@ TEST(GgufVocabularyOfScores, GivesTheSameIdsAsTokenizerJson) {
 }
 
 TEST(GgufVocabularyOfScores, ObeysItsFlags) {
-  GgufVocab vocab = llama2();
+  GgufVocab vocab = llama2_gguf();
   vocab.add_bos = false;
   vocab.add_eos = true;
   vocab.add_space_prefix = false;
