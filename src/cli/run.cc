@@ -163,7 +163,7 @@ Command run_command() {
                 ->group(group)
                 ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
             app.add_flag("--ignore-eos", sampling.ignore_eos, "Go on after the end")->group(group);
-            app.add_flag("-q,--quiet", options->quiet, "No statistics")->group(group);
+            app.add_flag("--quiet", options->quiet, "No statistics")->group(group);
             add_engine_flags(app, options->engine);
             return [=] { return run(*options); };
           }};
