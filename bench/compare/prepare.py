@@ -12,8 +12,9 @@ import engines
 import serving
 
 HERE = pathlib.Path(__file__).parent
-LLAMA_TARGETS = ["llama-batched-bench", "llama-bench", "llama-server", "llama-quantize"]
-LLAMA_COMMON = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF"]
+LLAMA_TARGETS = ["llama-batched-bench", "llama-server", "llama-bench"]
+LLAMA_COMMON = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF",
+                f"-DCMAKE_PROJECT_INCLUDE={HERE / 'llama_unity.cmake'}"]
 LLAMA_BUILDS = {
     "llamacpp": ["-DGGML_NATIVE=ON"],
     "llamacpp-avx2": ["-DGGML_NATIVE=OFF", "-DGGML_AVX2=ON", "-DGGML_FMA=ON", "-DGGML_F16C=ON", "-DGGML_BMI2=ON"],
