@@ -143,8 +143,8 @@ def _bars():
         yield Bar("1b1", f"octavo {ours}", "prefill 512", "octavo BF16", 1.0)
     for peer, least in (("vllm BF16", 3.0), ("vllm F32", 3.0), ("llama.cpp BF16", 1.8)):
         yield Bar("smollm2", "octavo BF16", "saturated: output tokens/s", peer, least)
-        yield Bar("smollm2", "octavo BF16", "at rate: median TTFT", peer, 1.0, "theirs / ours")
-        yield Bar("smollm2", "octavo BF16", "at rate: median TPOT", peer, 1.0, "theirs / ours")
+        yield Bar("smollm2", "octavo BF16", "at rate: median TTFT", peer, 1.0)
+        yield Bar("smollm2", "octavo BF16", "at rate: median TPOT", peer, 1.0)
     for ours, base, published in (("W8A8", "BF16", "+88 % throughput, -45 % TPOT, -54 % TTFT"),
                                   ("W4A8", "W8A8", "+29 %, -26 %, -18 %")):
         note = f"many-core Arm, published: {published}"

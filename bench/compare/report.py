@@ -6,7 +6,6 @@ import statistics
 from catalogue import BARS, PREFILL_FLOPS_1B1, ROWS, WORKLOADS
 from serving import METRICS
 
-LOWER_IS_BETTER = ("TTFT", "TPOT", "ITL")
 COLOURS = {"octavo": "#1b6e53", "llama.cpp": "#c76b29", "vllm": "#5b6abf", "openvino": "#8a8a8a", "transformers": "#c2a83e"}
 
 
@@ -28,11 +27,6 @@ class Results:
         rounds = self.values.get((model, row), {}).get(what)
         return statistics.median(rounds.values()) if rounds else None
 
-    def spread(self, model, row, what):
-        """(max - min) / median over rounds, in percent."""
-        rounds = self.values[model, row][what].values()
-        return 100 * (max(rounds) - min(rounds)) / statistics.median(rounds)
-
     def models(self):
         return sorted({model for model, row in self.values if row != "limits"})
 
@@ -40,9 +34,9 @@ class Results:
         return self.values.get((model, row), {}).get(what, {})
 
 
-def text_table(rows):
+def text_table(rows, left=(0,)):
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths)))
+    lines = ["  ".join(cell.ljust(width) if i in left else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))).rstrip()
              for row in rows]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
@@ -84,8 +78,12 @@ def missing_lines(results):
     return "\n".join(f"missing: {model} {row}: {why}" for (model, row), why in results.missing.items())
 
 
+def is_latency(what):
+    return any(word in what for word in ("TTFT", "TPOT", "ITL"))
+
+
 def ratios(results, bar):
-    """One ratio per round: ours against theirs measured in the same round, on the same machine state."""
+    """One ratio per round: ours against theirs measured in the same round, on the same machine state; above 1 ours is the better."""
     ours = results.rounds_of(bar.model, bar.ours, bar.what)
     if bar.against == "bandwidth":
         weights, limit = results.weights.get((bar.model, bar.ours)), results.rounds_of("", "limits", bar.against)
@@ -94,8 +92,7 @@ def ratios(results, bar):
         limit = results.rounds_of("", "limits", bar.against)
         return [PREFILL_FLOPS_1B1 * ours[r] / limit[r] for r in ours if r in limit]
     theirs = results.rounds_of(bar.model, bar.against, bar.base or bar.what)
-    lower = any(word in bar.what for word in LOWER_IS_BETTER)
-    return [theirs[r] / ours[r] if lower else ours[r] / theirs[r] for r in ours if r in theirs]
+    return [theirs[r] / ours[r] if is_latency(bar.what) else ours[r] / theirs[r] for r in ours if r in theirs]
 
 
 def bars_table(results):
@@ -106,10 +103,10 @@ def bars_table(results):
             continue
         middle = statistics.median(values)
         verdict = "" if not bar.least else "ok" if middle >= bar.least else "BELOW"
-        against = f"{bar.against} {bar.base}".strip()
+        against = f"{bar.against} {bar.base}".strip() + (" (inverse)" if is_latency(bar.what) else "")
         rows.append([f"{bar.model} {bar.what}: {bar.ours} / {against}", f"{middle:.2f}", f"{min(values):.2f}", f"{max(values):.2f}",
                      f"{bar.least:.2f}" if bar.least else "-", " ".join(filter(None, [verdict, bar.note]))])
-    return text_table(rows) if len(rows) > 1 else ""
+    return text_table(rows, left=(0, 5)) if len(rows) > 1 else ""
 
 
 def limits_line(results):

@@ -33,7 +33,7 @@ def test_ratios_are_taken_within_a_round(tmp_path):
     against = rows["1b1 decode 1: octavo BF16 / llama.cpp BF16"]
     assert against[-5:] == ["1.38", "1.25", "1.50", "1.20", "ok"]
     assert rows["1b1 decode 1: octavo BF16 / bandwidth"][-5:] == ["0.75", "0.38", "0.75", "0.88", "BELOW"]
-    assert "2.50" in rows["smollm2 at rate: median TTFT: octavo BF16 / vllm BF16"]
+    assert "2.50" in rows["smollm2 at rate: median TTFT: octavo BF16 / vllm BF16 (inverse)"]
     assert rows["octavo BF16"][-1] == "30.0"
     plots = [p for p in (tmp_path / "run.png", tmp_path / "run.svg") if p.exists()]
     assert len(plots) == 1 and str(plots[0]) in out.stdout and plots[0].stat().st_size > 500
