@@ -60,6 +60,22 @@ def test_likelihoods_as_an_evaluation_asks_for_them(start, max_tokens):
                 assert logprobs["token_logprobs"][-1] == pytest.approx(prompts[name]["greedy"]["logprobs"][0], abs=2e-4)
 
 
+# BL-18: whether a token was the greedy one shows even where the best looks like it (two lone bytes).
+def test_likelihoods_of_tokens_that_look_alike(tiny):
+    lone = [i for i in range(505) if tiny.post("/detokenize", {"tokens": [i]}).json()["prompt"] == "\ufffd"]
+    assert len(lone) > 50
+    shown = 0
+    for start in range(0, len(lone), 60):
+        ids = lone[start:start + 60] * 2
+        body = {"prompt": ids, "echo": True, "logprobs": 1, "max_tokens": 1, "prompt_logprobs": 1, "allowed_token_ids": lone, "temperature": 0}
+        choice = tiny.post("/v1/completions", body).json()["choices"][0]
+        for i in range(1, len(ids)):
+            top, value = choice["logprobs"]["top_logprobs"][i], choice["logprobs"]["token_logprobs"][i]
+            assert (value == max(top.values())) == (choice["prompt_logprobs"][i][str(ids[i])]["rank"] == 1)
+            shown += len(top) == 1 and top["\ufffd"] > value
+    assert shown > 0
+
+
 # BL-18: the same texts as strings, as ids and one by one; every form of prompt and every length.
 def test_likelihoods_do_not_depend_on_the_form_of_the_prompt(tiny):
     texts = ["Paris is in France", "Paris is in Peru", "a", "naïve 日本 🌶"]

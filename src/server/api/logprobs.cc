@@ -41,9 +41,11 @@ void CompletionLogprobs::add(int32_t token, TokenLogprobs entries) {
   Json top = Json::object();
   top[shown] = finite_logprob(entries[0].logprob);
   for (int64_t i = 1; i <= top_ && i < static_cast<int64_t>(entries.size()); ++i) {
+    // Of tokens that look alike (lone bytes) the likeliest, be it the chosen one or not: evaluations take a
+    // token for the greedy one if nothing here is above it.
     std::string key = token_text(text_, entries[i].id, as_id_);
-    if (!top.contains(key))
-      top[key] = finite_logprob(entries[i].logprob);  // the likeliest of those that look alike
+    double value = finite_logprob(entries[i].logprob);
+    if (!top.contains(key) || top[key].get<double>() < value) top[key] = value;
   }
   tops_.push_back(std::move(top));
 }
