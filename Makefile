@@ -45,7 +45,7 @@ test: deps-test configure real-models $(VENV)/ready ## every test: unit, golden,
 
 test-isa: deps-test configure ## the kernel tests on emulated CPUs, Nehalem to AMX (the emulator builds once: 14 minutes)
 	@$(SHARED)/tools/setup-x86-emulation
-	@cmake --build $(BUILD) -j $(JOBS) --target kernels_tests
+	@cmake --build $(BUILD) -j $(JOBS) --target kernels_tests ops_tests
 	@python3 tests/run_isa.py --build $(BUILD) --tools $(SHARED)/tools
 
 unit: deps-test configure ## the unit and golden tests only

@@ -1,7 +1,7 @@
 """Runs the kernel tests on emulated x86 CPUs (make test-isa), and ends with one line that counts them.
 
-Each row of CPUS is a machine that proves the levels which are the newest on it, and that dispatch offers it these levels
-and none above. The emulator boots once a row; its README (shared/tools) says what it covers and how slow it is.
+Each row of CPUS is a machine that proves the level which is the newest on it, and that dispatch offers it its levels and
+none above. The emulator boots once a program; its README (shared/tools) says what it covers and how slow it is.
 """
 import argparse
 import concurrent.futures
@@ -16,43 +16,35 @@ from run import Count
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Model of the emulator, features taken away, all levels that it must have; the levels of their own that it proves.
-AVX512 = "scalar avx2 avx512"
+# Model of the emulator, features taken away, all levels that it must have; the level whose kernels it proves.
 CPUS = [
-    ("corei5_lynnfield_750", "", "scalar", ["scalar"]),
-    ("corei7_ivy_bridge_3770k", "", "scalar", []),  # AVX and F16C without AVX2
-    ("corei7_haswell_4770", "", "scalar avx2", ["avx2"]),
-    ("arrow_lake", "", "scalar avx2 avx_vnni", ["avx_vnni"]),
-    ("corei7_skylake_x", "", AVX512, ["avx512"]),
-    ("corei7_icelake_u", "", AVX512 + " avx512_vnni", ["avx512_vnni"]),
-    ("sapphire_rapids", "amx,amx_int8,amx_bf16", "scalar avx2 avx_vnni avx512 avx512_vnni avx512_bf16", ["avx512_bf16"]),
-    ("sapphire_rapids", "", "scalar avx2 avx_vnni avx512 avx512_vnni avx512_bf16 amx", ["amx"]),
+    ("corei5_lynnfield_750", "", "scalar", "scalar"),
+    ("corei7_ivy_bridge_3770k", "", "scalar", ""),  # AVX and F16C without AVX2
+    ("corei7_haswell_4770", "", "scalar avx2", "avx2"),
+    ("arrow_lake", "", "scalar avx2 avx_vnni", "avx_vnni"),
+    ("corei7_skylake_x", "", "scalar avx2 avx512", "avx512"),
+    ("corei7_icelake_u", "", "scalar avx2 avx512 avx512_vnni", "avx512_vnni"),
+    ("sapphire_rapids", "amx,amx_int8,amx_bf16", "scalar avx2 avx_vnni avx512 avx512_vnni avx512_bf16", "avx512_bf16"),
+    ("sapphire_rapids", "", "scalar avx2 avx_vnni avx512 avx512_vnni avx512_bf16 amx", "amx"),
 ]
-# Tests that go through all levels of the machine themselves, short enough everywhere.
-ALWAYS = ["Select.*"]
-# ... and those that are not: on the machines where a level first appears that has such entries.
-ROWWISE = ["Elementwise.*", "Sampling.*", "KvFormats.*"]
-WITH_ROWWISE = ("corei5_lynnfield_750", "corei7_haswell_4770", "corei7_skylake_x")
-
-
-def test_filter(cpu, proves):
-    """Parametrised tests are named .../LEVEL or .../LEVEL_FORMAT (a number)."""
-    patterns = list(ALWAYS)
-    for level in proves:
-        patterns += [f"*/{level}", f"*/{level}_?"]
-    return ":".join(patterns + (ROWWISE if cpu in WITH_ROWWISE else []))
+# Test programs and what of them to run. Attention has entries at few levels; its other tests take a minute natively.
+PROGRAMS = [("kernels_tests", "*"), ("ops_tests", "Attention.ShortSequences*")]
 
 
 def emulate(args, row):
-    cpu, without, levels, proves = row
-    command = [args.tools / "run-x86-emulated", "--cpu", cpu, "--timeout", str(args.seconds)]
-    command += ["--without", without] if without else []
-    # A sparse sample of the floats: every 509th, as natively, would take an hour.
-    command += ["--env", "OCTAVO_STRIDE=200003", "--", args.build / "kernels_tests"]
-    command += [f"--gtest_filter={test_filter(cpu, proves)}", "--gtest_color=no"]
+    cpu, without, _, level = row
     started = time.time()
-    result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    return row, result.returncode, result.stdout + result.stderr, time.time() - started
+    code, output = 0, ""
+    for program, tests in PROGRAMS:
+        command = [args.tools / "run-x86-emulated", "--cpu", cpu, "--timeout", str(args.seconds)]
+        command += ["--without", without] if without else []
+        # A sparse sample of the floats: every 509th, as natively, would take an hour.
+        command += ["--env", "OCTAVO_STRIDE=200003", "--env", f"OCTAVO_TEST_LEVELS={level or 'none'}", "--"]
+        command += [args.build / program, f"--gtest_filter={tests}", "--gtest_color=no"]
+        result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        code = code or result.returncode
+        output += result.stdout + result.stderr
+    return row, code, output, time.time() - started
 
 
 def judge(count, row, code, output, seconds):

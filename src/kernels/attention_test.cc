@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "kernels/table.h"
+#include "kernels/test_levels.h"
 
 namespace octavo::kernels {
 namespace {
@@ -54,9 +55,9 @@ void check(KvFormat format, float x, float kept, float highest) {
 TEST(KvFormats, KeepTokensWhereTheyWerePut) {
   std::mt19937 gen(1);
   std::normal_distribution<float> normal;
-  for (const char* const* isa = available(); *isa; ++isa)
-    for (int f = 0; f < kNumKvFormats; ++f) {
-      const AttentionKernel& kernel = select(*isa).attention[f];
+  for (int f = 0; f < kNumKvFormats; ++f)
+    for (const std::string& isa : test_levels([&](const KernelTable& t) { return t.attention[f].attend; })) {
+      const AttentionKernel& kernel = select(isa.c_str()).attention[f];
       for (auto [block_size, dim] : {std::pair{16, 64}, {32, 15}, {16, 1}, {48, 22}, {16, 256}}) {
         SCOPED_TRACE(str(kernel.name, " block ", block_size, " dim ", dim));
         ASSERT_EQ(block_size % kernel.block_step, 0);

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "kernels/scalar/vec.h"
 #include "kernels/table.h"
+#include "kernels/test_levels.h"
 
 namespace octavo::kernels::scalar {
 namespace {
@@ -28,9 +29,9 @@ constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numer
 
 template <class F>
 void for_isas(F f) {
-  for (const char* const* isa = available(); *isa; ++isa) {
-    SCOPED_TRACE(*isa);
-    f(select(*isa).elementwise);
+  for (const std::string& isa : test_levels([](const KernelTable& t) { return t.elementwise; })) {
+    SCOPED_TRACE(isa);
+    f(select(isa.c_str()).elementwise);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/table.h"
+#include "kernels/test_levels.h"
 
 namespace octavo::kernels {
 namespace {
@@ -17,9 +18,9 @@ constexpr int64_t kLengths[] = {1, 2, 5, 8, 15, 16, 17, 33, 100, 1023, 1024, 102
 
 template <class F>
 void for_isas(F f) {
-  for (const char* const* isa = available(); *isa; ++isa) {
-    SCOPED_TRACE(*isa);
-    f(select(*isa).sampling);
+  for (const std::string& isa : test_levels([](const KernelTable& t) { return t.sampling; })) {
+    SCOPED_TRACE(isa);
+    f(select(isa.c_str()).sampling);
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "kernels/test_levels.h"
 
 namespace octavo {
 namespace {
@@ -224,21 +225,22 @@ std::vector<Sequence> make_sequences(const Case& c, const std::vector<int>& leng
 
 constexpr KvFormat kFormats[] = {KvFormat::kF32, KvFormat::kBF16, KvFormat::kFP8, KvFormat::kInt8};
 
-/// All formats and ISAs (levels that share a kernel once).
+/// All formats and ISAs.
 template <class F>
 void for_kernels(F f) {
-  for (const char* const* isa = kernels::available(); *isa; ++isa)
-    for (KvFormat format : kFormats) {
-      const int index = static_cast<int>(format);
-      const auto attend = kernels::select(*isa).attention[index].attend;
-      if (isa != kernels::available() && kernels::select(isa[-1]).attention[index].attend == attend) continue;
-      SCOPED_TRACE(str(*isa, " format ", index));
-      f(*isa, format);
+  for (KvFormat format : kFormats) {
+    const int index = static_cast<int>(format);
+    for (const std::string& isa :
+         kernels::test_levels([&](const kernels::KernelTable& t) { return t.attention[index].attend; })) {
+      SCOPED_TRACE(str(isa, " format ", index));
+      f(isa.c_str(), format);
       if (testing::Test::HasFatalFailure()) return;
     }
+  }
 }
 
-TEST(Attention, EqualsDoublePrecision) {
+/// Many head shapes; sequences of these lengths, each but for its last `decoded` tokens in one step.
+void equals_double_precision(const std::vector<int>& lengths, int decoded) {
   const Case cases[] = {
       {4, 2, 64},
       {8, 8, 15},
@@ -256,13 +258,17 @@ TEST(Attention, EqualsDoublePrecision) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(str(c.heads, "/", c.kv_heads, " heads of ", c.head_dim, ", window ", c.window));
-    const auto sequences = make_sequences(c, {1, 2, 17, 130, 531}, 7);
+    const auto sequences = make_sequences(c, lengths, 7);
+    const int count = static_cast<int>(lengths.size());
     for_kernels([&](const char* isa, KvFormat format) {
       Runner runner(isa, 2, format, c, sequences, 3);
-      runner.step({{0, 0, 1}, {1, 0, 2}, {2, 0, 17}, {3, 0, 130}, {4, 0, 519}});
-      for (int t = 519; t < 531; ++t) runner.step({{4, t, 1}});
-      for (int s = 0; s < 5; ++s)
-        for (int t = sequences[s].length - 1; t >= 0; t -= 29) {
+      std::vector<Part> first;
+      for (int s = 0; s < count; ++s) first.push_back({s, 0, std::max(1, lengths[s] - decoded)});
+      runner.step(first);
+      for (int s = 0; s < count; ++s)
+        for (int t = std::max(1, lengths[s] - decoded); t < lengths[s]; ++t) runner.step({{s, t, 1}});
+      for (int s = 0; s < count; ++s)
+        for (int t = lengths[s] - 1; t >= 0; t -= 29) {
           const auto expected = runner.expected(s, t);
           const float* out = runner.out[s].data() + t * runner.row();
           for (int64_t i = 0; i < runner.row(); ++i)
@@ -271,6 +277,10 @@ TEST(Attention, EqualsDoublePrecision) {
     });
   }
 }
+
+TEST(Attention, EqualsDoublePrecision) { equals_double_precision({1, 2, 17, 130, 531}, 12); }
+/// The same for emulators.
+TEST(Attention, ShortSequencesEqualDoublePrecision) { equals_double_precision({3, 17, 140}, 2); }
 
 // Every row: alone one by one, in chunks of 1, 7, 16 and 64, all at once, with 1, 2 or 3 workers, other block
 // orders.
