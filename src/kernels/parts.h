@@ -10,6 +10,7 @@ namespace octavo::kernels {
 struct KernelParts {
   const char* isa;
   const LinearKernel* linear[kNumWeightFormats] = {};    ///< in the order of WeightFormat
+  const LinearKernel* blocks = nullptr;  ///< array of all formats from kFirstBlockFormat on, in their order
   const AttentionKernel* attention[kNumKvFormats] = {};  ///< in the order of KvFormat
   const ElementwiseKernels* elementwise = nullptr;
   const SamplingKernels* sampling = nullptr;
@@ -19,6 +20,7 @@ struct KernelParts {
 namespace scalar {
 extern const KernelParts parts;
 extern const LinearKernel linear_f32, linear_bf16, linear_w8a8;
+extern const LinearKernel linear_blocks[];
 extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
 extern const SamplingKernels sampling;
@@ -27,6 +29,7 @@ extern const SamplingKernels sampling;
 namespace avx2 {
 extern const KernelParts parts;
 extern const LinearKernel linear_f32, linear_bf16, linear_w8a8;
+extern const LinearKernel linear_blocks[];
 extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
 extern const SamplingKernels sampling;
@@ -35,6 +38,7 @@ extern const SamplingKernels sampling;
 namespace avx512 {
 extern const KernelParts parts;
 extern const LinearKernel linear_f32, linear_bf16, linear_w8a8;
+extern const LinearKernel linear_blocks[];
 extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
 extern const SamplingKernels sampling;

@@ -47,6 +47,8 @@ void overlay(KernelTable& table, const KernelParts& parts) {
   table.isa = parts.isa;
   for (int i = 0; i < kNumWeightFormats; ++i)
     if (parts.linear[i] && parts.linear[i]->run) table.linear[i] = *parts.linear[i];
+  for (int i = kFirstBlockFormat; parts.blocks && i < kNumWeightFormats; ++i)
+    table.linear[i] = parts.blocks[i - kFirstBlockFormat];
   for (int i = 0; i < kNumKvFormats; ++i)
     if (parts.attention[i] && parts.attention[i]->attend) table.attention[i] = *parts.attention[i];
   overlay_functions(table.elementwise, parts.elementwise);

@@ -10,13 +10,36 @@
 
 namespace octavo::kernels {
 
-/// Execution formats of a linear layer's weights.
-enum class WeightFormat : uint8_t { kF32, kBF16, kW8A8, kW4A8, kW4A16, kFP8, kMXFP4, kQ8_0, kQ4_0, kCount };
+/// Execution formats of a linear layer's weights. From kW4A16 on they are weight-only block formats
+/// (generic/block_formats.inl): k is a multiple of 32, activations stay float32.
+enum class WeightFormat : uint8_t {
+  kF32,
+  kBF16,
+  kW8A8,
+  kW4A8,
+  kW4A16,
+  kW8A16,
+  kFP8,
+  kMXFP4,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ4_NL,
+  kCount
+};
 /// Storage formats of the KV cache. FP8 is e4m3 without a scale, saturating at 448; Int8 has a scale for each
 /// token of each head.
 enum class KvFormat : uint8_t { kF32, kBF16, kFP8, kInt8, kCount };
 
 inline constexpr int kNumWeightFormats = static_cast<int>(WeightFormat::kCount);
+inline constexpr int kFirstBlockFormat = static_cast<int>(WeightFormat::kW4A16);
 inline constexpr int kNumKvFormats = static_cast<int>(KvFormat::kCount);
 
 // ---- linear: y[m, n] = x[m, k] * W[n, k]^T (+ bias)
@@ -31,13 +54,15 @@ struct LinearShape {
 };
 
 /// Rows [n0, n1) of a weight as pack() reads them. Float formats read `values`; integer formats read q,
-/// scales and zeros; formats of GGUF read `blocks`.
+/// scales and zeros; FP8 reads its bytes in q; formats of GGUF read `blocks` (MXFP4 also codes 0..15 in q and
+/// powers of two in scales).
 struct WeightRows {
   const float* values = nullptr;      ///< [n1-n0, k]
   const int8_t* q = nullptr;          ///< [n1-n0, k]
   const float* scales = nullptr;      ///< [n1-n0, k/group]
   const int8_t* zeros = nullptr;      ///< [n1-n0, k/group] or null when symmetric
   const std::byte* blocks = nullptr;  ///< the rows' blocks as the file has them
+  int64_t block_row_bytes = 0;        ///< of one row of `blocks`
 };
 
 struct LinearRun {

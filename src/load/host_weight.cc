@@ -1,5 +1,8 @@
 #include "load/host_weight.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "load/dequantise.h"
 #include "load/hf_config.h"
 #include "load/quant/scheme.h"
@@ -43,6 +46,34 @@ void dequantise_quantised(const HostWeight& weight, int64_t n0, int64_t n1, floa
   }
 }
 
+/// The execution formats of GGUF's block types; a type that is not here is decoded.
+struct BlockFormat {
+  DType dtype;
+  kernels::WeightFormat format;
+};
+constexpr BlockFormat kBlockFormats[] = {
+    {DType::kQ4_0, kernels::WeightFormat::kQ4_0},   {DType::kQ4_1, kernels::WeightFormat::kQ4_1},
+    {DType::kQ5_0, kernels::WeightFormat::kQ5_0},   {DType::kQ5_1, kernels::WeightFormat::kQ5_1},
+    {DType::kQ8_0, kernels::WeightFormat::kQ8_0},   {DType::kQ2_K, kernels::WeightFormat::kQ2_K},
+    {DType::kQ3_K, kernels::WeightFormat::kQ3_K},   {DType::kQ4_K, kernels::WeightFormat::kQ4_K},
+    {DType::kQ5_K, kernels::WeightFormat::kQ5_K},   {DType::kQ6_K, kernels::WeightFormat::kQ6_K},
+    {DType::kIQ4_NL, kernels::WeightFormat::kIQ4_NL}, {DType::kMXFP4, kernels::WeightFormat::kMXFP4},
+};
+
+/// Whether the weight-only kernels hold the layer exactly (kernels/generic/block_formats.inl): whole chunks
+/// of 32, groups that cut superblocks of 256 evenly, and for integers scales of float16's or bfloat16's
+/// precision.
+bool fits_block_kernel(const HostWeight& weight) {
+  using kernels::WeightFormat;
+  const int64_t group = weight.group;
+  const bool groups = group == weight.k || group == 32 || group == 64 || group == 128 || group % 256 == 0;
+  if (weight.k % 32 || !groups) return false;
+  if (weight.format == WeightFormat::kFP8) return true;
+  const float* scales = weight.scales.as<float>();
+  return std::all_of(scales, scales + weight.scales.shape.elements(),
+                     [](float scale) { return (std::bit_cast<uint32_t>(scale) & 0x1fffu) == 0; });
+}
+
 bool is_float(kernels::WeightFormat format) {
   return format == kernels::WeightFormat::kF32 || format == kernels::WeightFormat::kBF16;
 }
@@ -73,6 +104,7 @@ HostWeight quantised_weight(Checkpoint& checkpoint, const QuantScheme& scheme, c
                 " cannot be quantised in groups of ", out.group);
   out.static_activations = scheme.activations == QuantScheme::Activations::kStaticTensor;
   scheme.load(checkpoint, scheme, prefix, out);
+  if (static_cast<int>(out.format) >= kernels::kFirstBlockFormat) out.fits_kernel = fits_block_kernel(out);
   mark_activation_tensors(checkpoint, prefix);
   return out;
 }
@@ -82,6 +114,11 @@ HostWeight quantised_weight(Checkpoint& checkpoint, const QuantScheme& scheme, c
 void HostWeight::read_rows(int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) const {
   OCTAVO_CHECK(0 <= n0 && n0 <= n1 && n1 <= n, name);
   rows = {};
+  if (is_blocks() && !is_float(format)) {
+    rows.block_row_bytes = values.row_bytes();
+    rows.blocks = values.data + n0 * rows.block_row_bytes;
+    return;
+  }
   if (reader && !is_float(format)) {
     reader(*this, n0, n1, reinterpret_cast<std::byte*>(scratch), rows);
     if (scales.data) rows.scales = scales.as<float>() + n0 * (k / group);
@@ -125,6 +162,8 @@ HostWeight linear_weight(Checkpoint& checkpoint, const ModelConfig& config, cons
     throw Error(checkpoint.origin(), ": tensor '", out.name, "' has dtype ", name(out.values.dtype),
                 ", expected a float type");
   if (out.values.dtype == DType::kF32) out.format = kernels::WeightFormat::kF32;
+  for (const BlockFormat& row : kBlockFormats)
+    if (row.dtype == out.values.dtype) out.format = row.format;
   return out;
 }
 

@@ -17,7 +17,7 @@ struct HostWeight {
   std::string name;  ///< for messages, "model.layers.0.mlp.up_proj.weight"
   /// How it is to be executed: the loader says what the checkpoint means, the caller may lower it to kF32 or
   /// kBF16 where no kernel runs it (read_rows then dequantises). Plain weights are kF32 or kBF16 (F16 becomes
-  /// BF16 unless --dtype says otherwise); GGUF's block types are kBF16 until a kernel runs them as they are.
+  /// BF16 unless --dtype says otherwise).
   kernels::WeightFormat format = kernels::WeightFormat::kBF16;
   int64_t n = 0, k = 0;
   TensorView values;        ///< [n, k]; plain, GGUF block type, or the scheme's packed integers
@@ -36,10 +36,12 @@ struct HostWeight {
   std::vector<int32_t>
       permutation;  ///< input j of q is input permutation[j] of x (act-order); empty: the identity
   bool static_activations = false;  ///< made for activations of one fixed scale
+  bool fits_kernel = true;          ///< groups and scales are such that a kernel can hold them exactly
   std::vector<std::shared_ptr<std::byte[]>> owned;
 
+  bool is_blocks() const { return info(values.dtype).block_elements > 1; }  ///< of GGUF
   /// Quantised rows that a kernel can take as they are.
-  bool runs_as_stored() const { return reader && !static_activations; }
+  bool runs_as_stored() const { return (reader || is_blocks()) && !static_activations && fits_kernel; }
   /// Output rows [n0, n1) for LinearKernel::pack. `scratch` holds (n1 - n0) * k floats and must outlive
   /// `rows`. Safe from several threads.
   void read_rows(int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) const;

@@ -58,6 +58,12 @@ TEST(HostWeight, BlockTypesReadByRow) {
   HostWeight up =
       linear_weight(checkpoint, config, "model.layers.0.mlp.up_proj", config.intermediate, config.hidden);
   EXPECT_EQ(up.values.dtype, DType::kQ4_0);
+  EXPECT_EQ(up.format, kernels::WeightFormat::kQ4_0);
+  kernels::WeightRows rows;
+  up.read_rows(5, 7, nullptr, rows);
+  EXPECT_EQ(rows.block_row_bytes, up.k / 32 * 18);
+  EXPECT_EQ(rows.blocks, up.values.data + 5 * rows.block_row_bytes);
+  up.format = kernels::WeightFormat::kF32;
   std::vector<float> all = dequantise(up.values);
   EXPECT_EQ(rows_of(up, 5, 7), std::vector<float>(all.begin() + 5 * up.k, all.begin() + 7 * up.k));
 }

@@ -49,7 +49,7 @@ void PositionEmbedding::bind(Loader& loader, const std::string& name, int64_t po
 void PositionEmbedding::forward(const Step& step, float* x) const {
   Workspace::Scope scope(step.ctx.workspace);
   EmbeddingView table = rows.table;
-  table.rows = static_cast<const std::byte*>(table.rows) + offset * table.hidden * (table.bf16 ? 2 : 4);
+  table.rows = static_cast<const std::byte*>(table.rows) + offset * table.row_bytes;
   table.vocab -= offset;
   const int64_t count = step.input.num_tokens * table.hidden;
   float* y = step.ctx.workspace.alloc<float>(count);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "load/quant/gguf_blocks.h"
 #include "model/rope.h"
 
 namespace octavo {
@@ -52,8 +53,14 @@ void Loader::vector(std::vector<float>& to, const std::string& name, int64_t n) 
 
 void Loader::embedding(Embedding& to, const std::string& name, int64_t rows, int64_t width) {
   HostWeight weight = linear_weight(checkpoint_, config_, name, rows, width);
-  to.table = {weight.values.data, weight.values.dtype == DType::kBF16, rows, width};
-  if (!weight.reader && (weight.values.dtype == DType::kBF16 || weight.values.dtype == DType::kF32)) return;
+  const DType dtype = weight.values.dtype;
+  to.table = {weight.values.data, dtype == DType::kBF16, rows, width, weight.values.row_bytes()};
+  if (!weight.reader && (dtype == DType::kBF16 || dtype == DType::kF32)) return;
+  if (!weight.reader && block_decoder(dtype)) {  // rows are decoded where they lie, when they are looked up
+    to.table.decode = block_decoder(dtype);
+    to.table.row_blocks = width / info(dtype).block_elements;
+    return;
+  }
   weight.format = options_.dtype;  // a table has no integer kernel: read_rows() dequantises it
   embeddings_.emplace_back(&to, std::move(weight));
 }
@@ -75,8 +82,8 @@ void Loader::kv_layer(int64_t window, int* group, int* index) {
   *index = found->layers++;
 }
 
-/// Plain weights run in the format that was asked for, a quantised scheme in the one it was made for. What no
-/// kernel runs as it is gets decoded and runs as a plain weight; ModelInfo::kernels tells.
+/// Plain weights run in the format that was asked for, a quantised scheme or GGUF block type in the one it was
+/// made for. What no kernel runs as it is gets decoded and runs as a plain weight; ModelInfo::kernels tells.
 WeightFormat Loader::execution_format(const HostWeight& weight) const {
   if (!weight.runs_as_stored()) return options_.dtype;
   const bool runs = ctx_.kernels.linear[static_cast<int>(weight.format)].run != nullptr;
@@ -110,8 +117,7 @@ Linear Loader::pack(Pending& pending) {
   return Linear::build(ctx_, parts, permutation);
 }
 
-/// F16 and block types have no row kernel, so the table is converted as the weights are: once, to the asked
-/// format.
+/// F16 has no row kernel, so the table is converted as the weights are: once, to the asked format.
 void Loader::copy_embedding(Embedding& to, const HostWeight& weight) {
   const bool bf16 = options_.dtype == WeightFormat::kBF16;
   const int64_t row_bytes = weight.k * (bf16 ? 2 : 4);
@@ -129,7 +135,7 @@ void Loader::copy_embedding(Embedding& to, const HostWeight& weight) {
     else
       std::memcpy(out, rows.values, (last - first) * row_bytes);
   });
-  to.table = {to.owned.data(), bf16, weight.n, weight.k};
+  to.table = {to.owned.data(), bf16, weight.n, weight.k, row_bytes};
 }
 
 ModelInfo Loader::finish() {

@@ -19,7 +19,8 @@
 namespace octavo {
 
 struct LoadOptions {
-  /// Execution format of plain (F32, F16, BF16, GGUF block) weights: kF32 or kBF16.
+  /// Execution format of plain (F32, F16, BF16) weights, and of those that no kernel runs as stored: kF32 or
+  /// kBF16.
   kernels::WeightFormat dtype = kernels::WeightFormat::kBF16;
   std::optional<OnlineQuantisation> quantisation = {};  ///< of plain weights, as they are packed
   int64_t max_model_len =

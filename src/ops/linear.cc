@@ -104,6 +104,8 @@ class Gather {
     copy(piece.q, q_, out_.q, count * k_, at * k_, total * k_);
     copy(piece.scales, scales_, out_.scales, count * groups, at * groups, total * groups);
     copy(piece.zeros, zeros_, out_.zeros, count * groups, at * groups, total * groups);
+    const int64_t bytes = out_.block_row_bytes = piece.block_row_bytes;
+    copy(piece.blocks, blocks_, out_.blocks, count * bytes, at * bytes, total * bytes);
   }
   template <class T>
   static void copy(const T* from, std::vector<T>& to, const T*& out, int64_t count, int64_t at,
@@ -119,6 +121,7 @@ class Gather {
   kernels::WeightRows out_;
   std::vector<float> scratch_, values_, scales_;
   std::vector<int8_t> q_, zeros_;
+  std::vector<std::byte> blocks_;
 };
 
 std::vector<float> join_bias(const std::vector<LinearPart>& parts, int64_t n) {

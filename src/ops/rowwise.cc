@@ -120,11 +120,13 @@ void embedding(OpContext& ctx, const EmbeddingView& table, const int32_t* ids, i
   for_ranges(ctx.team, tokens, n, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       OCTAVO_CHECK(ids[t] >= 0 && ids[t] < table.vocab, "token ", ids[t], " of ", table.vocab);
-      if (table.bf16)
-        ctx.kernels.elementwise.bf16_to_f32(static_cast<const uint16_t*>(table.rows) + ids[t] * n, n,
-                                            y + t * n);
+      const uint8_t* row = static_cast<const uint8_t*>(table.rows) + ids[t] * table.row_bytes;
+      if (table.decode)
+        table.decode(row, table.row_blocks, y + t * n);
+      else if (table.bf16)
+        ctx.kernels.elementwise.bf16_to_f32(reinterpret_cast<const uint16_t*>(row), n, y + t * n);
       else
-        std::memcpy(y + t * n, static_cast<const float*>(table.rows) + ids[t] * n, n * sizeof(float));
+        std::memcpy(y + t * n, row, n * sizeof(float));
     }
   });
 }

@@ -34,11 +34,14 @@ void rope(OpContext& ctx, const RopeTable& table, const int32_t* positions, int6
 void gated_activation(OpContext& ctx, Activation act, const float* x, int64_t rows, int64_t n, float* y);
 void activation(OpContext& ctx, Activation act, float* x, int64_t rows, int64_t n);  ///< in place
 
-/// Embedding matrix [vocab, hidden] as BF16 or F32 rows.
+/// Embedding matrix [vocab, hidden] as BF16 or F32 rows, or as rows of GGUF blocks that `decode` reads.
 struct EmbeddingView {
   const void* rows;
   bool bf16;
   int64_t vocab, hidden;
+  int64_t row_bytes;
+  void (*decode)(const uint8_t* row, int64_t blocks, float* out) = nullptr;
+  int64_t row_blocks = 0;
 };
 void embedding(OpContext& ctx, const EmbeddingView& table, const int32_t* ids, int64_t tokens, float* y);
 

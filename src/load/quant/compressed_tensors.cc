@@ -122,9 +122,9 @@ void parse_group(const json& group_json, const std::string& default_format, cons
     out.format = float_input ? kernels::WeightFormat::kW4A16 : kernels::WeightFormat::kW4A8;
   } else if (format == "int-quantized" && out.symmetric && (out.bits == 8 || out.bits == 4)) {
     out.load = load_int8;
-    out.format = float_input     ? kernels::WeightFormat::kW4A16
-                 : out.bits == 8 ? kernels::WeightFormat::kW8A8
-                                 : kernels::WeightFormat::kW4A8;
+    const bool wide = out.bits == 8;
+    out.format = float_input ? (wide ? kernels::WeightFormat::kW8A16 : kernels::WeightFormat::kW4A16)
+                             : (wide ? kernels::WeightFormat::kW8A8 : kernels::WeightFormat::kW4A8);
   } else {
     refuse(origin, str("format '", format, "' with ", out.bits, "-bit ", type, " weights"));
   }

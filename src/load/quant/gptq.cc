@@ -76,7 +76,7 @@ bool parse_gptq(const json& config, const std::string& origin, const std::string
   out.act_order = fields.boolean({"desc_act"}, false);
   out.scale_name = fields.text({"checkpoint_format"}, "gptq");
   out.load = out.bits == 4 ? load<4> : load<8>;
-  out.format = kernels::WeightFormat::kW4A16;
+  out.format = out.bits == 4 ? kernels::WeightFormat::kW4A16 : kernels::WeightFormat::kW8A16;
   return true;
 }
 

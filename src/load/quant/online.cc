@@ -148,7 +148,8 @@ void quantise_online(const OnlineQuantisation& online, const std::string& role, 
     throw Error("--quantization ", online.name, ": tensor '", weight.name, "' is quantised already, as ",
                 name(weight.values.dtype));
   weight.group = online.group ? online.group : weight.k;
-  if (weight.k % weight.group || weight.group < kMinGroup)
+  const bool chunks = static_cast<int>(online.format) < kernels::kFirstBlockFormat || weight.k % 32 == 0;
+  if (weight.k % weight.group || weight.group < kMinGroup || !chunks)
     throw Error("--quantization ", online.name, ": layer '", layer, "' has ", weight.k,
                 " inputs, which cannot be quantised in groups of ", weight.group,
                 "; --quantization-config {\"ignore\": [...]} leaves it as it is");

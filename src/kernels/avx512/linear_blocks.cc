@@ -1,0 +1,21 @@
+#include "kernels/avx512/vec.h"
+#include "kernels/parts.h"
+
+namespace octavo::kernels::avx512 {
+namespace {
+constexpr int kTileRows = 3, kTileColumns = 8;
+constexpr char kSuffix[] = " avx512 3x8";
+#include "kernels/avx512/codes.inl"
+
+#include "kernels/generic/block_formats.inl"
+
+#include "kernels/generic/linear_blocks.inl"
+}  // namespace
+
+constinit const LinearKernel linear_blocks[kNumWeightFormats - kFirstBlockFormat] = {
+    kKernel<W4A16>, kKernel<W8A16>, kKernel<FP8>,  kKernel<MXFP4>, kKernel<Q8_0>,
+    kKernel<Q4_0>,  kKernel<Q4_1>,  kKernel<Q5_0>, kKernel<Q5_1>,  kKernel<Q2_K>,
+    kKernel<Q3_K>,  kKernel<Q4_K>,  kKernel<Q5_K>, kKernel<Q6_K>,  kKernel<IQ4_NL>,
+};
+
+}  // namespace octavo::kernels::avx512

@@ -1,0 +1,520 @@
+// Weight-only formats: how a row is packed, and how its weights come out. Include after vec.h and codes.inl,
+// inside the anonymous namespace of the ISA.
+//
+// A packed row is a run of superblocks of 256 inputs (8 chunks of 32; the last one may have fewer):
+//   header   scales of its chunks
+//   payload  kBytes of the format's Plane for each chunk
+// Grouping the scales of eight chunks, which GGUF's 18- to 34-byte blocks keep apart, lets one instruction
+// convert them all; the size stays the same. Each weight is one rounding of
+//   code * a + b      (or code * a without kAdd)
+// with a and b of its group: a code has at most 8 bits and every product but FP8's is exact, so that it is
+// the very float that dequantisation gives (load/quant/gguf_blocks.cc, and (q - zero) * scale).
+
+constexpr int kChunk = 32, kSuperChunks = 8, kVecsOfChunk = kChunk / kLanes;
+
+/// a and b of a superblock: one for every chunk, or two with kGroup = 16.
+struct Scales {
+  alignas(64) float a[16], b[16];
+};
+
+// ---- planes: 32 codes as bits
+
+/// Four bits.
+struct Nibbles {
+  static constexpr int kBytes = 16;
+  static void store(const uint8_t* q, uint8_t* out) {
+    for (int i = 0; i < 16; ++i) out[i] = static_cast<uint8_t>(q[element(i)] | q[element(16 + i)] << 4);
+  }
+};
+
+/// Two bits.
+struct Pairs {
+  static constexpr int kBytes = 8;
+  static void store(const uint8_t* q, uint8_t* out) {
+    for (int i = 0; i < 8; ++i) {
+      int bits = 0;
+      for (int j = 0; j < 4; ++j) bits |= q[element(8 * j + i)] << (2 * j);
+      out[i] = static_cast<uint8_t>(bits);
+    }
+  }
+  [[gnu::always_inline]] static Bytes load(const uint8_t* p) { return pair_plane(p); }
+};
+
+struct Bits {
+  static constexpr int kBytes = 4;
+  static void store(const uint8_t* q, uint8_t* out) {
+    for (int i = 0; i < 4; ++i) {
+      int bits = 0;
+      for (int l = 0; l < 8; ++l) bits |= q[element(4 * l + i)] << l;
+      out[i] = static_cast<uint8_t>(bits);
+    }
+  }
+};
+
+/// `Low` and above them `High`.
+template <class Low, class High, int kLowBits>
+void store_joined(const uint8_t* q, uint8_t* out) {
+  uint8_t low[kChunk], high[kChunk];
+  for (int i = 0; i < kChunk; ++i) low[i] = q[i] & ((1 << kLowBits) - 1), high[i] = q[i] >> kLowBits;
+  Low::store(low, out);
+  High::store(high, out + Low::kBytes);
+}
+struct ThreeBits {
+  static constexpr int kBytes = 12;
+  static void store(const uint8_t* q, uint8_t* out) { store_joined<Pairs, Bits, 2>(q, out); }
+  [[gnu::always_inline]] static Bytes load(const uint8_t* p) {
+    return join<2>(pair_plane(p), bit_plane(p + 8));
+  }
+};
+struct FiveBits {
+  static constexpr int kBytes = 20;
+  static void store(const uint8_t* q, uint8_t* out) { store_joined<Nibbles, Bits, 4>(q, out); }
+  [[gnu::always_inline]] static Bytes load(const uint8_t* p) {
+    return join<4>(nibble_plane(p), bit_plane(p + 16));
+  }
+};
+struct SixBits {
+  static constexpr int kBytes = 24;
+  static void store(const uint8_t* q, uint8_t* out) { store_joined<Nibbles, Pairs, 4>(q, out); }
+  [[gnu::always_inline]] static Bytes load(const uint8_t* p) {
+    return join<4>(nibble_plane(p), pair_plane(p + 16));
+  }
+};
+
+/// Bytes as they are.
+struct Int8 {
+  static constexpr int kBytes = 32;
+  static void store(const uint8_t* q, uint8_t* out) { __builtin_memcpy(out, q, kBytes); }
+  [[gnu::always_inline]] static Vec value(const uint8_t* p) {
+    return load_s8(reinterpret_cast<const int8_t*>(p));
+  }
+};
+struct E4m3 : Int8 {
+  [[gnu::always_inline]] static Vec value(const uint8_t* p) { return load_e4m3(p); }  // times 2^-8
+};
+
+// ---- weights of a chunk
+
+constexpr int8_t kLinearValues[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr int8_t kFp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};  // doubled
+constexpr Table kLinearTable(kLinearValues), kIq4Table(kIq4Values), kFp4Table(kFp4Values);
+
+/// What most formats have in common.
+struct FormatDefaults {
+  static constexpr int kGroup = 32;    ///< weights that share a and b
+  static constexpr bool kMin = false;  ///< b is a minimum of its own, not a multiple of a
+  static constexpr bool kAdd = true;
+  static constexpr bool kLinear = true;
+  static constexpr const Table& kTable = kLinearTable;
+};
+
+template <class P>
+constexpr bool kIsNibbles = false;
+template <>
+constexpr bool kIsNibbles<Nibbles> = true;
+template <class P>
+constexpr bool kIsBytes = false;
+template <>
+constexpr bool kIsBytes<Int8> = true;
+template <>
+constexpr bool kIsBytes<E4m3> = true;
+
+/// The weights of chunk `c` of a superblock.
+template <class F>
+[[gnu::always_inline]] inline void chunk_weights(const uint8_t* p, const Scales& s, int c,
+                                                 Vec (&w)[kVecsOfChunk]) {
+  using P = typename F::Plane;
+  constexpr int kGroups = kChunk / F::kGroup, kVecsOfGroup = kVecsOfChunk / kGroups;
+  if constexpr (kIsNibbles<P>) {
+    const Vec b = F::kAdd ? broadcast(s.b + c) : zero();
+    nibble_weights<F::kLinear, F::kMin, F::kAdd>(p, F::kTable, broadcast(s.a + c), b, w);
+    return;
+  } else if constexpr (kIsBytes<P>) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kVecsOfChunk; ++i) w[i] = P::value(p + i * kLanes);
+  } else {
+    biased_codes(P::load(p), w);
+    if constexpr (F::kMin && kCodeBias != 0)
+      for (Vec& x : w) x = x - set1(kCodeBias);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kVecsOfChunk; ++i) {
+    const int g = c * kGroups + i / kVecsOfGroup;
+    w[i] = F::kAdd ? fma(w[i], broadcast(s.a + g), broadcast(s.b + g)) : w[i] * broadcast(s.a + g);
+  }
+}
+
+// ---- headers
+
+/// float16 d for each chunk: d (code - kOffset); kOffset counts the bias of the codes.
+template <int kOffset>
+struct OneHalf : FormatDefaults {
+  static constexpr bool kAdd = kOffset != 0;
+  static int64_t header_bytes(int chunks, int64_t) { return 2 * chunks; }
+  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int64_t, Scales& s) {
+    for (int i = 0; i < kSuperChunks; i += kLanes) {
+      const Vec d = load_f16(h + 2 * i);
+      store(s.a + i, d);
+      if (kAdd) store(s.b + i, d * set1(-kOffset));
+    }
+  }
+  static void pack_scale(const uint8_t* block, int chunk, int, uint8_t* h) {
+    __builtin_memcpy(h + 2 * chunk, block, 2);
+  }
+};
+
+/// float16 d for each chunk, then m: d code + m.
+struct TwoHalves : FormatDefaults {
+  static constexpr bool kMin = true;
+  static int64_t header_bytes(int chunks, int64_t) { return 4 * chunks; }
+  [[gnu::always_inline]] static void scales(const uint8_t* h, int chunks, int64_t, Scales& s) {
+    for (int i = 0; i < kSuperChunks; i += kLanes) {
+      store(s.a + i, load_f16(h + 2 * i));
+      store(s.b + i, load_f16(h + 2 * (chunks + i)));
+    }
+  }
+  static void pack_scale(const uint8_t* block, int chunk, int chunks, uint8_t* h) {
+    __builtin_memcpy(h + 2 * chunk, block, 2);
+    __builtin_memcpy(h + 2 * (chunks + chunk), block + 2, 2);
+  }
+};
+
+/// GGUF's blocks of 32: F::codes() unpacks one.
+template <class F>
+void pack_blocks(const WeightRows& row, int64_t super, int chunks, int64_t group, uint8_t* out) {
+  const uint8_t* from =
+      reinterpret_cast<const uint8_t*>(row.blocks) + super * kSuperChunks * F::kBlockBytes;
+  uint8_t* payload = out + F::header_bytes(chunks, group);
+  for (int c = 0; c < chunks; ++c, from += F::kBlockBytes) {
+    uint8_t q[kChunk];
+    F::codes(from, q);
+    F::pack_scale(from, c, chunks, out);
+    F::Plane::store(q, payload + c * F::Plane::kBytes);
+  }
+}
+
+/// Blocks of 256: F::codes(block, i) is the code of element i.
+template <class F>
+void pack_k_block(const uint8_t* block, uint8_t* payload) {
+  for (int c = 0; c < kSuperChunks; ++c) {
+    uint8_t q[kChunk];
+    for (int i = 0; i < kChunk; ++i) q[i] = static_cast<uint8_t>(F::code(block, c * kChunk + i));
+    F::Plane::store(q, payload + c * F::Plane::kBytes);
+  }
+}
+
+/// Element i of 32 whose low halves stand in the low nibbles of 16 bytes, then the high nibbles.
+[[gnu::always_inline]] inline int nibble(const uint8_t* q, int i) { return q[i % 16] >> (i / 16 * 4) & 15; }
+/// Element i of 256 in 64 bytes of 2-bit fields: each run of 32 bytes holds four runs of 32 elements.
+[[gnu::always_inline]] inline int two_bits(const uint8_t* q, int i) {
+  return q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+}
+template <int kAt>
+void four_bit_codes(const uint8_t* block, uint8_t* q) {
+  for (int i = 0; i < kChunk; ++i) q[i] = static_cast<uint8_t>(nibble(block + kAt, i));
+}
+template <int kAt>  // fifth bits before the nibbles
+void five_bit_codes(const uint8_t* block, uint8_t* q) {
+  for (int i = 0; i < kChunk; ++i)
+    q[i] =
+        static_cast<uint8_t>(nibble(block + kAt + 4, i) | (block[kAt + i / 8] >> (i % 8) & 1) << 4);
+}
+
+// ---- GGUF, blocks of 32 (their layouts: load/quant/gguf_blocks.cc)
+
+struct Q4_0 : OneHalf<8 + kNibbleBias> {
+  using Plane = Nibbles;
+  static constexpr const char* kName = "q4_0";
+  static constexpr int kBlockBytes = 18;
+  static constexpr auto codes = four_bit_codes<2>;
+  static constexpr auto pack = pack_blocks<Q4_0>;
+};
+struct Q4_1 : TwoHalves {
+  using Plane = Nibbles;
+  static constexpr const char* kName = "q4_1";
+  static constexpr int kBlockBytes = 20;
+  static constexpr auto codes = four_bit_codes<4>;
+  static constexpr auto pack = pack_blocks<Q4_1>;
+};
+struct Q5_0 : OneHalf<16 + kCodeBias> {
+  using Plane = FiveBits;
+  static constexpr const char* kName = "q5_0";
+  static constexpr int kBlockBytes = 22;
+  static constexpr auto codes = five_bit_codes<2>;
+  static constexpr auto pack = pack_blocks<Q5_0>;
+};
+struct Q5_1 : TwoHalves {
+  using Plane = FiveBits;
+  static constexpr const char* kName = "q5_1";
+  static constexpr int kBlockBytes = 24;
+  static constexpr auto codes = five_bit_codes<4>;
+  static constexpr auto pack = pack_blocks<Q5_1>;
+};
+struct Q8_0 : OneHalf<0> {
+  using Plane = Int8;
+  static constexpr const char* kName = "q8_0";
+  static constexpr int kBlockBytes = 34;
+  static void codes(const uint8_t* block, uint8_t* q) { __builtin_memcpy(q, block + 2, kChunk); }
+  static constexpr auto pack = pack_blocks<Q8_0>;
+};
+struct IQ4_NL : OneHalf<0> {
+  using Plane = Nibbles;
+  static constexpr const char* kName = "iq4_nl";
+  static constexpr bool kLinear = false;
+  static constexpr const Table& kTable = kIq4Table;
+  static constexpr int kBlockBytes = 18;
+  static constexpr auto codes = four_bit_codes<2>;
+  static constexpr auto pack = pack_blocks<IQ4_NL>;
+};
+
+/// A byte e for each chunk: table[code] 2^(e - 128), the table being doubled.
+struct MXFP4 : FormatDefaults {
+  using Plane = Nibbles;
+  static constexpr const char* kName = "mxfp4";
+  static constexpr bool kAdd = false, kLinear = false;
+  static constexpr const Table& kTable = kFp4Table;
+  static constexpr int kBlockBytes = 17;
+  static constexpr auto codes = four_bit_codes<1>;
+  static int64_t header_bytes(int chunks, int64_t) { return chunks; }
+  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int64_t, Scales& s) {
+    uint32_t bits[kSuperChunks];
+    for (int i = 0; i < kSuperChunks; ++i) {
+      const uint32_t e = h[i];
+      bits[i] = e < 2 ? 0x00200000u << e : (e - 1) << 23;  // the first two are subnormal
+    }
+    __builtin_memcpy(s.a, bits, sizeof bits);
+  }
+  static void pack_scale(const uint8_t* block, int chunk, int, uint8_t* h) { h[chunk] = block[0]; }
+  static void pack(const WeightRows& row, int64_t super, int chunks, int64_t group, uint8_t* out) {
+    if (row.blocks) return pack_blocks<MXFP4>(row, super, chunks, group, out);
+    for (int c = 0; c < chunks; ++c) {
+      const int64_t at = super * kSuperChunks + c;
+      uint32_t scale;
+      __builtin_memcpy(&scale, row.scales + at, 4);
+      out[c] = static_cast<uint8_t>(scale >> 23);
+      Plane::store(reinterpret_cast<const uint8_t*>(row.q) + at * kChunk, out + chunks + c * Plane::kBytes);
+    }
+  }
+};
+
+// ---- GGUF, blocks of 256
+
+/// Scale and min of group g of 8, six bits each, from 12 bytes: the first four of each lie whole in bytes 0-3
+/// and 4-7, whose upper two bits complete the last four with the nibbles of bytes 8-11.
+inline void scale_and_min(const uint8_t* p, int g, uint8_t& scale, uint8_t& min) {
+  if (g < 4) {
+    scale = p[g] & 63;
+    min = p[g + 4] & 63;
+  } else {
+    scale = static_cast<uint8_t>((p[g + 4] & 15) | (p[g - 4] >> 6 << 4));
+    min = static_cast<uint8_t>((p[g + 4] >> 4) | (p[g] >> 6 << 4));
+  }
+}
+
+/// Header of Q4_K and Q5_K: h d, h dmin, then 8 scales and 8 mins as bytes (20 bytes where the file has 16):
+/// d scale code - dmin min.
+struct ScaledMins : FormatDefaults {
+  static constexpr bool kMin = true;
+  static int64_t header_bytes(int, int64_t) { return 20; }
+  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int64_t, Scales& s) {
+    const float d = half_at(h), dmin = half_at(h + 2);
+    uint8_t bytes[16];
+    __builtin_memcpy(bytes, h + 4, 16);
+#pragma GCC unroll 1
+    for (int i = 0; i < 8; ++i) s.a[i] = d * static_cast<float>(bytes[i]);
+#pragma GCC unroll 1
+    for (int i = 0; i < 8; ++i) s.b[i] = -(dmin * static_cast<float>(bytes[8 + i]));
+  }
+  static void pack_scales(const uint8_t* block, uint8_t* h) {
+    __builtin_memcpy(h, block, 4);
+    for (int g = 0; g < 8; ++g) scale_and_min(block + 4, g, h[4 + g], h[12 + g]);
+  }
+};
+
+template <class F>
+void pack_k(const WeightRows& row, int64_t super, int, int64_t, uint8_t* out) {
+  const uint8_t* block = reinterpret_cast<const uint8_t*>(row.blocks) + super * F::kBlockBytes;
+  F::pack_scales(block, out);
+  pack_k_block<F>(block, out + F::header_bytes(kSuperChunks, 0));
+}
+
+struct Q4_K : ScaledMins {
+  using Plane = Nibbles;
+  static constexpr const char* kName = "q4_k";
+  static constexpr int kBlockBytes = 144;
+  static int code(const uint8_t* b, int i) { return b[16 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15; }
+  static constexpr auto pack = pack_k<Q4_K>;
+};
+struct Q5_K : ScaledMins {
+  using Plane = FiveBits;
+  static constexpr const char* kName = "q5_k";
+  static constexpr int kBlockBytes = 176;
+  static int code(const uint8_t* b, int i) {
+    return (b[48 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15) | (b[16 + i % 32] >> (i / 32) & 1) << 4;
+  }
+  static constexpr auto pack = pack_k<Q5_K>;
+};
+
+/// h d, h dmin, 16 bytes of (scale, min << 4): d scale code - dmin min.
+struct Q2_K : FormatDefaults {
+  using Plane = Pairs;
+  static constexpr const char* kName = "q2_k";
+  static constexpr int kGroup = 16;
+  static constexpr bool kMin = true;
+  static constexpr int kBlockBytes = 84;
+  static int64_t header_bytes(int, int64_t) { return 20; }
+  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int64_t, Scales& s) {
+    const float d = half_at(h), dmin = half_at(h + 2);
+    uint8_t bytes[16];
+    __builtin_memcpy(bytes, h + 4, 16);
+#pragma GCC unroll 1
+    for (int i = 0; i < 16; ++i) {
+      s.a[i] = d * static_cast<float>(bytes[i] & 15);
+      s.b[i] = -(dmin * static_cast<float>(bytes[i] >> 4));
+    }
+  }
+  static void pack_scales(const uint8_t* block, uint8_t* h) {
+    __builtin_memcpy(h, block + 80, 4);
+    __builtin_memcpy(h + 4, block, 16);
+  }
+  static int code(const uint8_t* b, int i) { return two_bits(b + 16, i); }
+  static constexpr auto pack = pack_k<Q2_K>;
+};
+
+/// Header of Q3_K and Q6_K: h d, 16 signed scales: d scale (code - kOffset).
+template <int kOffset>
+struct SignedScales : FormatDefaults {
+  static constexpr int kGroup = 16;
+  static int64_t header_bytes(int, int64_t) { return 18; }
+  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int64_t, Scales& s) {
+    const float d = half_at(h);
+    int8_t bytes[16];
+    __builtin_memcpy(bytes, h + 2, 16);
+#pragma GCC unroll 1
+    for (int i = 0; i < 16; ++i) {
+      s.a[i] = d * static_cast<float>(bytes[i]);
+      s.b[i] = s.a[i] * -kOffset;
+    }
+  }
+};
+struct Q3_K : SignedScales<4 + kCodeBias> {
+  using Plane = ThreeBits;
+  static constexpr const char* kName = "q3_k";
+  static constexpr int kBlockBytes = 110;
+  static void pack_scales(const uint8_t* block, uint8_t* h) {
+    __builtin_memcpy(h, block + 108, 2);
+    const uint8_t* packed = block + 96;
+    for (int g = 0; g < 16; ++g) {
+      const int low = packed[g % 8] >> (g / 8 * 4) & 15, top = packed[8 + g % 4] >> (g / 4 * 2) & 3;
+      h[2 + g] = static_cast<uint8_t>((low | top << 4) - 32);
+    }
+  }
+  static int code(const uint8_t* b, int i) {
+    return two_bits(b + 32, i) | (b[i % 32] >> (i / 32) & 1) << 2;
+  }
+  static constexpr auto pack = pack_k<Q3_K>;
+};
+struct Q6_K : SignedScales<32 + kCodeBias> {
+  using Plane = SixBits;
+  static constexpr const char* kName = "q6_k";
+  static constexpr int kBlockBytes = 210;
+  static void pack_scales(const uint8_t* block, uint8_t* h) {
+    __builtin_memcpy(h, block + 208, 2);
+    __builtin_memcpy(h + 2, block + 192, 16);
+  }
+  static int code(const uint8_t* b, int i) {
+    const int low = b[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 15;
+    return low | two_bits(b + 128, i) << 4;
+  }
+  static constexpr auto pack = pack_k<Q6_K>;
+};
+
+// ---- integers and FP8 with scales of groups (32, 64, 128, or a multiple of 256)
+
+/// Header: an entry for each group of the superblock (F::kEntryBytes, see put() and get()).
+template <class F>
+struct Grouped : FormatDefaults {
+  static int64_t entries(int chunks, int64_t group) {
+    return group >= kChunk * kSuperChunks ? 1 : (chunks * kChunk + group - 1) / group;
+  }
+  static int64_t header_bytes(int chunks, int64_t group) { return entries(chunks, group) * F::kEntryBytes; }
+  [[gnu::always_inline]] static void scales(const uint8_t* h, int chunks, int64_t group, Scales& s) {
+    const int64_t count = entries(chunks, group), shared = count == 1 ? kSuperChunks : group / kChunk;
+    for (int64_t e = 0; e < count; ++e) {
+      float a, b;
+      F::get(h + e * F::kEntryBytes, a, b);
+      for (int64_t c = e * shared; c < (e + 1) * shared && c < kSuperChunks; ++c) s.a[c] = a, s.b[c] = b;
+    }
+  }
+  static void pack(const WeightRows& row, int64_t super, int chunks, int64_t group, uint8_t* out) {
+    const int64_t k0 = super * kSuperChunks * kChunk, count = entries(chunks, group);
+    for (int64_t e = 0; e < count; ++e) {
+      const int64_t g = k0 / group + e;
+      F::put(row.scales[g], row.zeros ? row.zeros[g] : 0, out + e * F::kEntryBytes);
+    }
+    out += header_bytes(chunks, group);
+    for (int c = 0; c < chunks; ++c) {
+      uint8_t q[kChunk];
+      for (int i = 0; i < kChunk; ++i)
+        q[i] = static_cast<uint8_t>(row.q[k0 + c * kChunk + i] + F::kStoredMore);
+      F::Plane::store(q, out + c * F::Plane::kBytes);
+    }
+  }
+};
+
+/// Entry, 24 bits: the upper 19 of the scale (all of a float16 or bfloat16), then zero + 16 (zeros are -8..8):
+/// scale (q - zero).
+struct W4A16 : Grouped<W4A16> {
+  using Plane = Nibbles;
+  static constexpr const char* kName = "w4a16";
+  static constexpr int kEntryBytes = 3, kStoredMore = 8;
+  static void put(float scale, int zero, uint8_t* h) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, &scale, 4);
+    bits = bits >> 8 & 0xffffe0u;
+    bits |= static_cast<uint32_t>(zero + 16) & 31u;
+    for (int i = 0; i < 3; ++i) h[i] = static_cast<uint8_t>(bits >> (8 * i));
+  }
+  [[gnu::always_inline]] static void get(const uint8_t* h, float& a, float& b) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, h, 4);  // the fourth byte follows: payload
+    a = __builtin_bit_cast(float, (bits & 0xffffe0u) << 8);
+    b = a * static_cast<float>(16 - 8 - kNibbleBias - static_cast<int>(bits & 31u));
+  }
+};
+
+/// Entry, 32 bits: the upper 24 of the scale, then the zero: scale (q - zero).
+struct W8A16 : Grouped<W8A16> {
+  using Plane = Int8;
+  static constexpr const char* kName = "w8a16";
+  static constexpr int kEntryBytes = 4, kStoredMore = 0;
+  static void put(float scale, int zero, uint8_t* h) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, &scale, 4);
+    bits = (bits & 0xffffff00u) | (static_cast<uint32_t>(zero) & 255u);
+    __builtin_memcpy(h, &bits, 4);
+  }
+  [[gnu::always_inline]] static void get(const uint8_t* h, float& a, float& b) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, h, 4);
+    a = __builtin_bit_cast(float, bits & 0xffffff00u);
+    b = a * static_cast<float>(-static_cast<int8_t>(bits & 255u));
+  }
+};
+
+/// Entry: the scale, times the 2^8 that load_e4m3 leaves.
+struct FP8 : Grouped<FP8> {
+  using Plane = E4m3;
+  static constexpr const char* kName = "fp8";
+  static constexpr bool kAdd = false;
+  static constexpr int kEntryBytes = 4, kStoredMore = 0;
+  static void put(float scale, int, uint8_t* h) {
+    scale *= 256;
+    __builtin_memcpy(h, &scale, 4);
+  }
+  [[gnu::always_inline]] static void get(const uint8_t* h, float& a, float& b) {
+    __builtin_memcpy(&a, h, 4);
+    b = 0;
+  }
+};
