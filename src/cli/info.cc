@@ -63,15 +63,21 @@ void print_model(const EngineOptions& options) {
   Checkpoint checkpoint = open_checkpoint(path);
   std::map<std::string, int64_t> elements;
   int64_t total = 0;
+  double weight_bytes = 0;  // plain weights as --dtype asks, quantised ones as stored
+  const int plain_bytes = options.dtype.starts_with("float32") ? 4 : 2;
   for (const std::string& name : checkpoint.names()) {
     const TensorInfo& tensor = *checkpoint.find(name);
     elements[std::string(octavo::name(tensor.dtype))] += tensor.shape.elements();
     total += tensor.shape.elements();
+    const DTypeInfo& type = info(tensor.dtype);
+    const bool plain =
+        tensor.dtype == DType::kF32 || tensor.dtype == DType::kF16 || tensor.dtype == DType::kBF16;
+    weight_bytes += static_cast<double>(tensor.shape.elements()) *
+                    (plain ? plain_bytes : static_cast<double>(type.block_bytes) / type.block_elements);
   }
   printf("Weights:       %.1f M parameters:", static_cast<double>(total) / 1e6);
   for (const auto& [dtype, count] : elements)
     printf(" %s %.1f M", dtype.c_str(), static_cast<double>(count) / 1e6);
-  double weight_bytes = static_cast<double>(total) * (options.dtype.starts_with("float32") ? 4 : 2);
   int kv_bytes = options.kv_cache_dtype == "float32" || options.dtype.starts_with("float32") ? 4 : 2;
   double per_token = 2.0 * static_cast<double>(config.layers * config.kv_heads * config.head_dim) * kv_bytes;
   double room =

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "load/quant/gguf_blocks.h"
-
 namespace octavo {
 namespace {
 
@@ -13,7 +11,13 @@ void widen(const std::byte* from, int64_t count, float* out) {
   for (int64_t i = 0; i < count; ++i) out[i] = to_float(values[i]);
 }
 
+void widen_f16(const uint8_t* from, int64_t count, float* out) {
+  widen<Float16>(reinterpret_cast<const std::byte*>(from), count, out);
+}
+
 }  // namespace
+
+BlockDecoder row_decoder(DType dtype) { return dtype == DType::kF16 ? widen_f16 : block_decoder(dtype); }
 
 int64_t row_count(const TensorView& tensor) {
   if (tensor.shape.rank < 2) return 1;

@@ -52,11 +52,11 @@ struct BlockFormat {
   kernels::WeightFormat format;
 };
 constexpr BlockFormat kBlockFormats[] = {
-    {DType::kQ4_0, kernels::WeightFormat::kQ4_0},   {DType::kQ4_1, kernels::WeightFormat::kQ4_1},
-    {DType::kQ5_0, kernels::WeightFormat::kQ5_0},   {DType::kQ5_1, kernels::WeightFormat::kQ5_1},
-    {DType::kQ8_0, kernels::WeightFormat::kQ8_0},   {DType::kQ2_K, kernels::WeightFormat::kQ2_K},
-    {DType::kQ3_K, kernels::WeightFormat::kQ3_K},   {DType::kQ4_K, kernels::WeightFormat::kQ4_K},
-    {DType::kQ5_K, kernels::WeightFormat::kQ5_K},   {DType::kQ6_K, kernels::WeightFormat::kQ6_K},
+    {DType::kQ4_0, kernels::WeightFormat::kQ4_0},     {DType::kQ4_1, kernels::WeightFormat::kQ4_1},
+    {DType::kQ5_0, kernels::WeightFormat::kQ5_0},     {DType::kQ5_1, kernels::WeightFormat::kQ5_1},
+    {DType::kQ8_0, kernels::WeightFormat::kQ8_0},     {DType::kQ2_K, kernels::WeightFormat::kQ2_K},
+    {DType::kQ3_K, kernels::WeightFormat::kQ3_K},     {DType::kQ4_K, kernels::WeightFormat::kQ4_K},
+    {DType::kQ5_K, kernels::WeightFormat::kQ5_K},     {DType::kQ6_K, kernels::WeightFormat::kQ6_K},
     {DType::kIQ4_NL, kernels::WeightFormat::kIQ4_NL}, {DType::kMXFP4, kernels::WeightFormat::kMXFP4},
 };
 

@@ -47,7 +47,7 @@ struct Norm {
 struct Embedding {
   EmbeddingView table{};
   std::vector<std::byte>
-      owned;  ///< the rows, where the checkpoint holds them in another type; else they stay in its file
+      owned;  ///< the rows, where no single one can be read from the checkpoint; else they stay in its file
 
   void bind(Loader& loader, const std::string& name, int64_t vocab, int64_t width);
   void forward(OpContext& ctx, const int32_t* ids, int64_t tokens, float* y) const {

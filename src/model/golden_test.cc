@@ -93,9 +93,9 @@ double log_sum_exp(const float* x, int64_t n) {
 }
 
 /// Largest difference from the stored logits (all positions, or the last eight).
-float compare_logits(Golden& golden, const Prompt& p, const std::vector<float>& logits, int64_t vocab) {
-  const bool all = golden.arrays.find(p.name + ".logits") != nullptr;
-  const TensorView want = golden.arrays.get(p.name + (all ? ".logits" : ".logits_last"));
+float compare_logits(Checkpoint& arrays, const Prompt& p, const std::vector<float>& logits, int64_t vocab) {
+  const bool all = arrays.find(p.name + ".logits") != nullptr;
+  const TensorView want = arrays.get(p.name + (all ? ".logits" : ".logits_last"));
   EXPECT_EQ(want.shape[1], vocab);
   const int64_t count = want.shape.elements();
   return max_difference(logits.data() + logits.size() - count, want.as<float>(), count);
@@ -149,7 +149,7 @@ TEST_P(GoldenTest, Float32) {
   int matched = 0;
   for (const Prompt& p : golden.prompts) {
     const std::vector<float> logits = subject.all_logits(p.ids);
-    const float error = compare_logits(golden, p, logits, subject.vocab);
+    const float error = compare_logits(golden.arrays, p, logits, subject.vocab);
     EXPECT_LE(error, kF32Tolerance) << p.name;
     expect_prompt_logprobs(golden, p, logits, subject.vocab, kF32Tolerance);
     Generation got = generate(subject.runner, subject.machine.ctx, subject.vocab, {p.ids}, 1 << 20, 32)[0];
@@ -171,7 +171,7 @@ TEST_P(GoldenTest, BFloat16) {
   int matched = 0;
   for (const Prompt& p : golden.prompts) {
     const std::vector<float> logits = subject.all_logits(p.ids);
-    const float error = compare_logits(golden, p, logits, subject.vocab);
+    const float error = compare_logits(golden.arrays, p, logits, subject.vocab);
     const float allowed = p.bf16_diff > 0 ? p.bf16_diff : kBF16Tolerance;
     worst = std::max(worst, error / allowed);
     EXPECT_LE(error, allowed) << p.name;
@@ -238,7 +238,7 @@ TEST_P(QuantisedTest, Float32) {
   float worst = 0;
   for (const Prompt& p : golden.prompts) {
     const std::vector<float> logits = subject.all_logits(p.ids);
-    const float error = compare_logits(golden, p, logits, subject.vocab);
+    const float error = compare_logits(golden.arrays, p, logits, subject.vocab);
     EXPECT_LE(error, tolerance) << p.name;
     expect_prompt_logprobs(golden, p, logits, subject.vocab, tolerance);
     expect_greedy(p, generate(subject.runner, subject.machine.ctx, subject.vocab, {p.ids}, 1 << 20, 32)[0],
@@ -247,6 +247,53 @@ TEST_P(QuantisedTest, Float32) {
   }
   RecordProperty("worst", std::to_string(worst));
 }
+
+/// FP8 checkpoints run with float activations: their stored weight-only logits.
+class WeightOnlyLogitsTest : public GoldenTest {};
+
+TEST_P(WeightOnlyLogitsTest, Float32) {
+  const std::string path = golden_case().path() + "/golden_weight_only.safetensors";
+  Golden golden(golden_case());
+  Checkpoint arrays(path);
+  add_safetensors_file(arrays, path);
+  Subject subject(golden_case(), isa(), WeightFormat::kF32, KvFormat::kF32);
+  int compared = 0;
+  for (const Prompt& p : golden.prompts) {
+    if (!arrays.find(p.name + ".logits_last")) continue;
+    EXPECT_LE(compare_logits(arrays, p, subject.all_logits(p.ids), subject.vocab), kF32Tolerance) << p.name;
+    ++compared;
+  }
+  EXPECT_GT(compared, 0);
+}
+
+/// Weights that run as stored take the memory that the file has for them, plus what a page rounds up.
+class StoredBytesTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(StoredBytesTest, AtMostATenthMore) {
+  const GoldenCase c{GetParam()};
+  Subject subject(c, "scalar", WeightFormat::kBF16, KvFormat::kBF16);
+  Checkpoint checkpoint = open_checkpoint(c.path());
+  int64_t stored = 0, matrices = 0;
+  for (const std::string& name : checkpoint.names()) {
+    const TensorInfo& tensor = *checkpoint.find(name);
+    if (name.find("embed_tokens") != std::string::npos && checkpoint.find("lm_head.weight")) continue;
+    const DTypeInfo& type = info(tensor.dtype);
+    stored += tensor.shape.elements() / type.block_elements * type.block_bytes;
+    matrices += tensor.shape.rank >= 2;
+  }
+  const int64_t bytes = static_cast<int64_t>(subject.model->info().weight_bytes);
+  EXPECT_LE(bytes - matrices * 4096, stored * 11 / 10);
+  RecordProperty("share", std::to_string(static_cast<double>(bytes) / static_cast<double>(stored)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, StoredBytesTest,
+                         ::testing::Values("gguf/llama-q8_0.gguf", "gguf/llama-q4_0.gguf",
+                                           "gguf/llama-q4_1.gguf", "gguf/llama-q5_0.gguf",
+                                           "gguf/llama-q4_k_m.gguf", "gguf/llama-q5_k.gguf",
+                                           "gguf/llama-q6_k-untied.gguf", "quantised/llama-w4a16-g32",
+                                           "quantised/llama-w4a16-asym-g32", "quantised/llama-awq-g32",
+                                           "quantised/llama-gptq-g32-actorder",
+                                           "quantised/llama-fp8-dynamic"));
 
 INSTANTIATE_TEST_SUITE_P(
     Models, GoldenTest,
@@ -279,6 +326,12 @@ INSTANTIATE_TEST_SUITE_P(
                                          "quantised/qwen3-gptq-g32-actorder"),
                        ::testing::ValuesIn(isas())),
     case_name);
+
+INSTANTIATE_TEST_SUITE_P(Fp8, WeightOnlyLogitsTest,
+                         ::testing::Combine(::testing::Values("quantised/llama-fp8-dynamic",
+                                                              "quantised/qwen3-fp8-dynamic"),
+                                            ::testing::ValuesIn(isas())),
+                         case_name);
 
 INSTANTIATE_TEST_SUITE_P(Int8, QuantisedTest,
                          ::testing::Combine(::testing::Values("quantised/llama-w8a8", "quantised/qwen2-w8a8",

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "load/quant/gguf_blocks.h"
+#include "load/dequantise.h"
 #include "model/rope.h"
 
 namespace octavo {
@@ -56,12 +56,12 @@ void Loader::embedding(Embedding& to, const std::string& name, int64_t rows, int
   const DType dtype = weight.values.dtype;
   to.table = {weight.values.data, dtype == DType::kBF16, rows, width, weight.values.row_bytes()};
   if (!weight.reader && (dtype == DType::kBF16 || dtype == DType::kF32)) return;
-  if (!weight.reader && block_decoder(dtype)) {  // rows are decoded where they lie, when they are looked up
-    to.table.decode = block_decoder(dtype);
+  if (!weight.reader && row_decoder(dtype)) {  // rows are decoded where they lie, when they are looked up
+    to.table.decode = row_decoder(dtype);
     to.table.row_blocks = width / info(dtype).block_elements;
     return;
   }
-  weight.format = options_.dtype;  // a table has no integer kernel: read_rows() dequantises it
+  weight.format = options_.dtype;
   embeddings_.emplace_back(&to, std::move(weight));
 }
 
@@ -82,8 +82,9 @@ void Loader::kv_layer(int64_t window, int* group, int* index) {
   *index = found->layers++;
 }
 
-/// Plain weights run in the format that was asked for, a quantised scheme or GGUF block type in the one it was
-/// made for. What no kernel runs as it is gets decoded and runs as a plain weight; ModelInfo::kernels tells.
+/// Plain weights run in the format that was asked for, a quantised scheme or GGUF block type in the one it
+/// was made for. What no kernel runs as it is gets decoded and runs as a plain weight; ModelInfo::kernels
+/// tells.
 WeightFormat Loader::execution_format(const HostWeight& weight) const {
   if (!weight.runs_as_stored()) return options_.dtype;
   const bool runs = ctx_.kernels.linear[static_cast<int>(weight.format)].run != nullptr;
@@ -117,7 +118,7 @@ Linear Loader::pack(Pending& pending) {
   return Linear::build(ctx_, parts, permutation);
 }
 
-/// F16 has no row kernel, so the table is converted as the weights are: once, to the asked format.
+/// A table in a checkpoint's quantised scheme has no row kernel: it is decoded once, to the asked format.
 void Loader::copy_embedding(Embedding& to, const HostWeight& weight) {
   const bool bf16 = options_.dtype == WeightFormat::kBF16;
   const int64_t row_bytes = weight.k * (bf16 ? 2 : 4);

@@ -110,7 +110,9 @@ TEST(Rowwise, EmbeddingReadsBothTypes) {
   for (bool bf16 : {false, true}) {
     const auto y = same_on_workers([&](OpContext& ctx) {
       std::vector<float> out(kRows * kWidth);
-      embedding(ctx, {bf16 ? static_cast<const void*>(half.data()) : rows.data(), bf16, kVocab, kWidth},
+      embedding(ctx,
+                {bf16 ? static_cast<const void*>(half.data()) : rows.data(), bf16, kVocab, kWidth,
+                 kWidth * (bf16 ? 2 : 4)},
                 ids.data(), kRows, out.data());
       return out;
     });

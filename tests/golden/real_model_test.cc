@@ -108,6 +108,21 @@ TEST_P(RealModelTest, PerplexityOfThePassage) {
   EXPECT_NEAR(perplexity, want, want * 0.01);
 }
 
+/// Weights that run as stored take the memory that the file has for them.
+TEST_P(RealModelTest, BlocksTakeTheMemoryOfTheFile) {
+  const std::string path = std::string(std::getenv("OCTAVO_REAL_MODELS")) + "/" + GetParam().file;
+  Checkpoint checkpoint = open_checkpoint(path);
+  double stored = 0;
+  for (const std::string& name : checkpoint.names()) {
+    const TensorInfo& tensor = *checkpoint.find(name);
+    const DTypeInfo& type = info(tensor.dtype);
+    stored += static_cast<double>(tensor.shape.elements()) / type.block_elements * type.block_bytes;
+  }
+  const double share = static_cast<double>(model_->info().weight_bytes) / stored;
+  RecordProperty("share", std::to_string(share));
+  EXPECT_LE(share, GetParam().dtype == WeightFormat::kF32 ? 2.1 : 1.1);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     SmolLM2, RealModelTest,
     ::testing::Values(

@@ -29,8 +29,7 @@ OCTAVO_INLINE Bytes nibble_plane(const uint8_t* p) {
 }
 OCTAVO_INLINE Bytes pair_plane(const uint8_t* p) {
   const __m256i all = _mm256_set1_epi64x(load_as<int64_t>(p));
-  return {
-      _mm256_and_si256(_mm256_srlv_epi64(all, _mm256_setr_epi64x(0, 2, 4, 6)), _mm256_set1_epi8(3))};
+  return {_mm256_and_si256(_mm256_srlv_epi64(all, _mm256_setr_epi64x(0, 2, 4, 6)), _mm256_set1_epi8(3))};
 }
 OCTAVO_INLINE Bytes bit_plane(const uint8_t* p) {
   const __m256i all = _mm256_set1_epi32(load_as<int32_t>(p));

@@ -183,8 +183,7 @@ struct TwoHalves : FormatDefaults {
 /// GGUF's blocks of 32: F::codes() unpacks one.
 template <class F>
 void pack_blocks(const WeightRows& row, int64_t super, int chunks, int64_t group, uint8_t* out) {
-  const uint8_t* from =
-      reinterpret_cast<const uint8_t*>(row.blocks) + super * kSuperChunks * F::kBlockBytes;
+  const uint8_t* from = reinterpret_cast<const uint8_t*>(row.blocks) + super * kSuperChunks * F::kBlockBytes;
   uint8_t* payload = out + F::header_bytes(chunks, group);
   for (int c = 0; c < chunks; ++c, from += F::kBlockBytes) {
     uint8_t q[kChunk];
@@ -217,8 +216,7 @@ void four_bit_codes(const uint8_t* block, uint8_t* q) {
 template <int kAt>  // fifth bits before the nibbles
 void five_bit_codes(const uint8_t* block, uint8_t* q) {
   for (int i = 0; i < kChunk; ++i)
-    q[i] =
-        static_cast<uint8_t>(nibble(block + kAt + 4, i) | (block[kAt + i / 8] >> (i % 8) & 1) << 4);
+    q[i] = static_cast<uint8_t>(nibble(block + kAt + 4, i) | (block[kAt + i / 8] >> (i % 8) & 1) << 4);
 }
 
 // ---- GGUF, blocks of 32 (their layouts: load/quant/gguf_blocks.cc)
@@ -410,9 +408,7 @@ struct Q3_K : SignedScales<4 + kCodeBias> {
       h[2 + g] = static_cast<uint8_t>((low | top << 4) - 32);
     }
   }
-  static int code(const uint8_t* b, int i) {
-    return two_bits(b + 32, i) | (b[i % 32] >> (i / 32) & 1) << 2;
-  }
+  static int code(const uint8_t* b, int i) { return two_bits(b + 32, i) | (b[i % 32] >> (i / 32) & 1) << 2; }
   static constexpr auto pack = pack_k<Q3_K>;
 };
 struct Q6_K : SignedScales<32 + kCodeBias> {
@@ -463,8 +459,8 @@ struct Grouped : FormatDefaults {
   }
 };
 
-/// Entry, 24 bits: the upper 19 of the scale (all of a float16 or bfloat16), then zero + 16 (zeros are -8..8):
-/// scale (q - zero).
+/// Entry, 24 bits: the upper 19 of the scale (all of a float16 or bfloat16), then zero + 16 (zeros are
+/// -8..8): scale (q - zero).
 struct W4A16 : Grouped<W4A16> {
   using Plane = Nibbles;
   static constexpr const char* kName = "w4a16";

@@ -1,8 +1,8 @@
-// Weight-only linear over packed rows (block_formats.inl), any format and Vec. The lanes of a sum run along k:
-// each (row of x, output) has one Vec accumulator for 512 inputs, in rising k, whose lanes are then added to y
-// in a fixed order (add_sums). One and two rows decode straight into registers; more rows decode eight outputs
-// at a time to a float scratch in L1 and run register tiles over it. Both ways an output sees the same
-// operations on the same numbers, so m, splits and tiles never change a bit of it.
+// Weight-only linear over packed rows (block_formats.inl), any format and Vec. The lanes of a sum run along
+// k: each (row of x, output) has one Vec accumulator for 512 inputs, in rising k, whose lanes are then added
+// to y in a fixed order (add_sums). One and two rows decode straight into registers; more rows decode eight
+// outputs at a time to a float scratch in L1 and run register tiles over it. Both ways an output sees the
+// same operations on the same numbers, so m, splits and tiles never change a bit of it.
 //
 // Rejected: sums of a chunk scaled at its end. It saves one multiplication in three of a single row, but
 // a tile would need twice its accumulators, and rows must not depend on how many there are.
@@ -56,8 +56,7 @@ void pack(const WeightRows& rows, int64_t n0, int64_t n1, const LinearShape& sha
 void start_y(const LinearRun& a) {
   for (int64_t r = a.m0; r < a.m1; ++r) {
     float* y = a.y + r * a.ldy;
-    for (int64_t n = a.n0; n < a.n1; ++n)
-      y[n] = (a.accumulate ? y[n] : 0.0f) + (a.bias ? a.bias[n] : 0.0f);
+    for (int64_t n = a.n0; n < a.n1; ++n) y[n] = (a.accumulate ? y[n] : 0.0f) + (a.bias ? a.bias[n] : 0.0f);
   }
 }
 
@@ -130,7 +129,8 @@ void decode(const LinearRun& a, int64_t n, int64_t first, int64_t end, Scratch& 
   const int64_t size = super_bytes<F>(kSuperChunks, a.shape);
   for (int c = 0; c < kColumns; ++c) {
     const int64_t column = n + c < a.n1 ? n + c : a.n1 - 1;
-    const uint8_t* from = static_cast<const uint8_t*>(a.packed) + column * bytes + first / kSuperChunks * size;
+    const uint8_t* from =
+        static_cast<const uint8_t*>(a.packed) + column * bytes + first / kSuperChunks * size;
     float* w_out = out[c];
     for (int64_t super = first; super < end; super += kSuperChunks, from += size) {
       const int count = static_cast<int>(end - super < kSuperChunks ? end - super : kSuperChunks);
@@ -138,7 +138,8 @@ void decode(const LinearRun& a, int64_t n, int64_t first, int64_t end, Scratch& 
       Scales scales;
       F::scales(from, count, group, scales);
       // The columns that follow are memory's next business while the tiles run.
-      for (int64_t line = 0; line < size; line += 64) __builtin_prefetch(from + kColumns * bytes + line, 0, 2);
+      for (int64_t line = 0; line < size; line += 64)
+        __builtin_prefetch(from + kColumns * bytes + line, 0, 2);
       for (int i = 0; i < count; ++i, p += F::Plane::kBytes, w_out += kChunk) {
         Vec w[kVecsOfChunk];
         chunk_weights<F>(p, scales, i, w);

@@ -2,8 +2,8 @@
 //
 //   kCodeBias          what biased_codes() adds to every code
 //   kNibbleBias        what nibble_weights() adds to linear codes without a min
-//   element(p)         the element (0..31) whose code is stored in position p; planes are ordered by position:
-//   nibble_plane       16 bytes: position p in the low nibble of byte p, 16 + p in the high one
+//   element(p)         the element (0..31) whose code is stored in position p; planes are ordered by
+//   position: nibble_plane       16 bytes: position p in the low nibble of byte p, 16 + p in the high one
 //   pair_plane         8 bytes: position 8 j + i in bits 2j of byte i
 //   bit_plane          4 bytes: position 4 l + i in bit l of byte i
 //   join<s>(a, b)      a | b << s, each

@@ -1,5 +1,5 @@
-#include "kernels/scalar/vec.h"
 #include "kernels/parts.h"
+#include "kernels/scalar/vec.h"
 
 namespace octavo::kernels::scalar {
 namespace {

@@ -1,0 +1,267 @@
+// Weight-only kernels of every level: against the scalar kernel's own weights in double, and against
+// themselves under other batches and splits. (That the scalar kernel's weights are the file's:
+// load/quant/block_kernels_test.cc.)
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/table.h"
+
+namespace octavo::kernels {
+namespace {
+
+/// A format, how its blocks look (0 bytes: integers with scales), and the group of those.
+struct BlockCase {
+  const char* name;
+  WeightFormat format;
+  int elements = 32, bytes = 0;
+  std::vector<int> halves = {};  ///< where a block holds float16s, which must be finite
+  int64_t group = 0;             ///< 0: all of k
+  bool zeros = false;
+};
+
+std::vector<BlockCase> cases() {
+  using F = WeightFormat;
+  return {{"q8_0", F::kQ8_0, 32, 34, {0}},
+          {"q4_0", F::kQ4_0, 32, 18, {0}},
+          {"q4_1", F::kQ4_1, 32, 20, {0, 2}},
+          {"q5_0", F::kQ5_0, 32, 22, {0}},
+          {"q5_1", F::kQ5_1, 32, 24, {0, 2}},
+          {"iq4_nl", F::kIQ4_NL, 32, 18, {0}},
+          {"mxfp4", F::kMXFP4, 32, 17},
+          {"q2_k", F::kQ2_K, 256, 84, {80, 82}},
+          {"q3_k", F::kQ3_K, 256, 110, {108}},
+          {"q4_k", F::kQ4_K, 256, 144, {0, 2}},
+          {"q5_k", F::kQ5_K, 256, 176, {0, 2}},
+          {"q6_k", F::kQ6_K, 256, 210, {208}},
+          {"w4a16_g32", F::kW4A16, 32, 0, {}, 32, true},
+          {"w4a16_g128", F::kW4A16, 128, 0, {}, 128},
+          {"w4a16_channel", F::kW4A16, 32, 0, {}, 0, true},
+          {"w8a16_g64", F::kW8A16, 64, 0, {}, 64, true},
+          {"w8a16_channel", F::kW8A16, 32},
+          {"fp8_block", F::kFP8, 128, 0, {}, 128},
+          {"fp8_channel", F::kFP8, 32},
+          {"mxfp4_codes", F::kMXFP4, 32, 0, {}, 32}};
+}
+
+/// Random weights [n, k] of a case, as pack() reads them.
+struct Source {
+  int64_t n, k, group;
+  std::vector<std::byte> blocks;
+  std::vector<int8_t> q, zeros;
+  std::vector<float> scales;
+  const BlockCase& c;
+
+  Source(const BlockCase& c_in, int64_t n_in, int64_t k_in)
+      : n(n_in), k(k_in), group(c_in.group ? c_in.group : k), c(c_in) {
+    std::mt19937 gen(static_cast<unsigned>(n * k));
+    if (c.bytes)
+      fill_blocks(gen);
+    else
+      fill_integers(gen);
+  }
+  void fill_integers(std::mt19937& gen) {
+    q.resize(n * k);
+    scales.resize(n * k / group);
+    for (int8_t& v : q) {
+      v = static_cast<int8_t>(gen());
+      if (c.format == WeightFormat::kW4A16) v = static_cast<int8_t>(v >> 4);
+      if (c.format == WeightFormat::kMXFP4) v &= 15;
+      if (c.format == WeightFormat::kFP8 && (v & 127) == 127) v = 0;  // not a number
+    }
+    for (float& s : scales) {
+      s = static_cast<float>(gen() % 255 + 1) / 8192;
+      if (c.format == WeightFormat::kMXFP4) s = std::ldexp(1.0f, static_cast<int>(gen() % 8) - 8);
+      if (c.format == WeightFormat::kFP8) s = std::nextafter(s, 1.0f);  // all bits of a float
+    }
+    if (c.zeros) zeros.resize(scales.size());
+    for (int8_t& z : zeros)
+      z = static_cast<int8_t>(c.format == WeightFormat::kW4A16 ? gen() % 17 - 8 : gen() % 256 - 128);
+  }
+  void fill_blocks(std::mt19937& gen) {
+    blocks.resize(n * k / c.elements * c.bytes);
+    for (std::byte& b : blocks) b = static_cast<std::byte>(gen());
+    for (size_t i = 0; i < blocks.size(); i += c.bytes) {
+      for (int at : c.halves) {
+        const uint16_t half = static_cast<uint16_t>((gen() & 0x83ff) | (gen() % 6 + 6) << 10);
+        std::memcpy(&blocks[i + at], &half, 2);
+      }
+      if (c.halves.empty()) blocks[i] = static_cast<std::byte>(118 + gen() % 12);
+    }
+  }
+  WeightRows rows(int64_t n0) const {
+    WeightRows out;
+    if (c.bytes) {
+      out.block_row_bytes = k / c.elements * c.bytes;
+      out.blocks = blocks.data() + n0 * out.block_row_bytes;
+      return out;
+    }
+    out.q = q.data() + n0 * k;
+    out.scales = scales.data() + n0 * (k / group);
+    if (!zeros.empty()) out.zeros = zeros.data() + n0 * (k / group);
+    return out;
+  }
+};
+
+struct Packed {
+  const LinearKernel& kernel;
+  LinearShape shape;
+  std::vector<std::byte> bytes;
+  std::vector<float> bias = {};
+
+  Packed(const LinearKernel& k, const Source& source)
+      : kernel(k), shape{source.n, source.k, source.group}, bytes(k.packed_bytes(shape)) {
+    for (int64_t n0 = 0; n0 < shape.n; n0 += 2 * kernel.n_step)
+      kernel.pack(source.rows(n0), n0, std::min(shape.n, n0 + 2 * kernel.n_step), shape, bytes.data());
+  }
+  /// y [m, n + 3] in pieces of at most `rows` and `columns`.
+  void run(const float* x, int64_t ldx, int64_t m, float* y, bool accumulate, int64_t rows = 1 << 20,
+           int64_t columns = 1 << 20) const {
+    LinearRun a{};
+    a.packed = bytes.data();
+    a.x = x, a.ldx = ldx, a.y = y, a.ldy = shape.n + 3;
+    a.bias = bias.empty() ? nullptr : bias.data();
+    a.shape = shape;
+    a.m = m;
+    a.accumulate = accumulate;
+    for (a.n0 = 0; a.n0 < shape.n; a.n0 = a.n1)
+      for (a.m0 = 0, a.n1 = std::min(shape.n, a.n0 + columns); a.m0 < m; a.m0 = a.m1) {
+        a.m1 = std::min(m, a.m0 + rows);
+        kernel.run(a);
+      }
+  }
+  /// W [n, k], read with unit vectors.
+  std::vector<float> weights() const {
+    std::vector<float> x(shape.k), y(shape.n + 3), out(shape.n * shape.k);
+    for (int64_t i = 0; i < shape.k; ++i) {
+      x[i] = 1;
+      run(x.data(), shape.k, 1, y.data(), false);
+      for (int64_t c = 0; c < shape.n; ++c) out[c * shape.k + i] = y[c];
+      x[i] = 0;
+    }
+    return out;
+  }
+};
+
+std::vector<float> random(int64_t count, unsigned seed) {
+  std::mt19937 gen(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> out(count);
+  for (float& v : out) v = normal(gen);
+  return out;
+}
+
+class LinearBlocks : public testing::TestWithParam<std::tuple<std::string, BlockCase>> {
+ protected:
+  const BlockCase& block_case() { return std::get<1>(GetParam()); }
+  const LinearKernel& kernel(const char* isa) {
+    return select(isa).linear[static_cast<int>(block_case().format)];
+  }
+  const LinearKernel& kernel() { return kernel(std::get<0>(GetParam()).c_str()); }
+  int64_t inputs(int64_t k) const {
+    const int64_t step = std::max<int64_t>(std::get<1>(GetParam()).elements, 32);
+    return (k + step - 1) / step * step;
+  }
+};
+
+TEST_P(LinearBlocks, EqualsItsWeightsInDouble) {
+  for (auto [n, k_least] : {std::pair<int64_t, int64_t>{1, 32}, {9, 352}, {21, 1312}}) {
+    const Source source(block_case(), n, inputs(k_least));
+    const int64_t k = source.k;
+    Packed packed(kernel(), source);
+    const std::vector<float> w = Packed(kernel("scalar"), source).weights();
+    const std::vector<float> own = packed.weights();
+    for (int64_t i = 0; i < n * k; ++i) ASSERT_EQ(own[i], w[i]) << "row " << i / k << " input " << i % k;
+    for (int64_t m : {1, 2, 3, 5, 14}) {
+      auto x = random(m * (k + 5), 2);
+      for (int64_t r = 0; r < m; ++r)
+        for (int64_t i = k; i < k + 5; ++i) x[r * (k + 5) + i] = NAN;  // past a row's end
+      packed.bias = random(n, 3);
+      std::vector<float> y = random(m * (n + 3), 4);
+      const std::vector<float> before = y;
+      packed.run(x.data(), k + 5, m, y.data(), true);
+      for (int64_t r = 0; r < m; ++r)
+        for (int64_t c = 0; c < n + 3; ++c) {
+          double want = before[r * (n + 3) + c], size = 0;
+          for (int64_t i = 0; c < n && i < k; ++i) {
+            const double product = static_cast<double>(x[r * (k + 5) + i]) * w[c * k + i];
+            want += product, size += std::abs(product);
+          }
+          if (c < n) want += packed.bias[c];
+          ASSERT_NEAR(y[r * (n + 3) + c], want, 4e-7 * size + 1e-6) << "m " << m << ": " << r << ", " << c;
+        }
+    }
+  }
+}
+
+TEST_P(LinearBlocks, BitsDoNotDependOnTheSplit) {
+  for (auto [n, k_least] : {std::pair<int64_t, int64_t>{29, 1100}, {8, 512}, {3, 96}}) {
+    const Source source(block_case(), n, inputs(k_least));
+    const int64_t k = source.k, m = 33;
+    Packed packed(kernel(), source);
+    packed.bias = random(n, 3);
+    const auto x = random(m * k, 2);
+    std::vector<float> alone(m * (n + 3), 0.25f);
+    for (int64_t r = 0; r < m; ++r) packed.run(&x[r * k], k, 1, &alone[r * (n + 3)], true);
+    for (int64_t count = 1; count <= m; ++count)
+      for (int64_t columns : {int64_t{1} << 20, int64_t{packed.kernel.n_step}})
+        for (int64_t rows : {int64_t{1} << 20, 2 * int64_t{packed.kernel.m_step}}) {
+          std::vector<float> y(m * (n + 3), 0.25f);
+          packed.run(x.data(), k, count, y.data(), true, rows, columns);
+          ASSERT_EQ(std::memcmp(y.data(), alone.data(), count * (n + 3) * sizeof(float)), 0)
+              << "n " << n << " k " << k << " m " << count << " columns " << columns << " rows " << rows;
+        }
+  }
+}
+
+// A large batch takes x in parts of 512 inputs, all columns of each: the same bits again.
+TEST_P(LinearBlocks, BitsDoNotDependOnTheOrderOfBlocks) {
+  const Source source(block_case(), 11, inputs(1100));
+  const int64_t n = source.n, k = source.k, m = 140;
+  Packed packed(kernel(), source);
+  const auto x = random(m * k, 2);
+  std::vector<float> at_once(m * (n + 3)), alone(n + 3);
+  packed.run(x.data(), k, m, at_once.data(), false);
+  for (int64_t r = 0; r < m; r += 23) {
+    packed.run(&x[r * k], k, 1, alone.data(), false);
+    ASSERT_EQ(std::memcmp(&at_once[r * (n + 3)], alone.data(), n * sizeof(float)), 0) << r;
+  }
+}
+
+TEST_P(LinearBlocks, BadValuesStayInTheirRow) {
+  const Source source(block_case(), 10, inputs(300));
+  Packed packed(kernel(), source);
+  const int64_t n = source.n, k = source.k, m = 5;
+  for (float bad : {NAN, INFINITY}) {
+    auto x = random(m * k, 2);
+    x[3 * k + 7] = bad;
+    std::vector<float> y(m * (n + 3));
+    packed.run(x.data(), k, m, y.data(), false);
+    for (int64_t r = 0; r < m; ++r)
+      for (int64_t c = 0; c < n; ++c) ASSERT_EQ(std::isfinite(y[r * (n + 3) + c]), r != 3) << r << ", " << c;
+  }
+}
+
+/// Levels that share a kernel with the one below count once.
+std::vector<std::tuple<std::string, BlockCase>> own_kernels() {
+  std::vector<std::tuple<std::string, BlockCase>> out;
+  for (const BlockCase& c : cases())
+    for (const char* const* isa = available(); *isa; ++isa) {
+      const auto run = [&](const char* level) {
+        return select(level).linear[static_cast<int>(c.format)].run;
+      };
+      if (isa == available() || run(*isa) != run(isa[-1])) out.emplace_back(*isa, c);
+    }
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, LinearBlocks, testing::ValuesIn(own_kernels()), [](const auto& p) {
+  return std::get<0>(p.param) + "_" + std::get<1>(p.param).name;
+});
+
+}  // namespace
+}  // namespace octavo::kernels

@@ -1,0 +1,129 @@
+// Weights that run as stored: every kernel level computes with the very floats that dequantising gives.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <utility>
+
+#include "load/hf_config.h"
+#include "load/host_weight.h"
+#include "load/quant/gguf_blocks.h"
+#include "load/test_files.h"
+
+namespace octavo {
+namespace {
+
+using kernels::WeightFormat;
+using test::golden;
+
+/// Expects the kernels' weights, read with unit vectors, to be those of the decoded weight.
+void expect_decoded_weights(HostWeight& weight) {
+  ASSERT_TRUE(weight.runs_as_stored()) << weight.name;
+  const int64_t n = weight.n, k = weight.k;
+  kernels::WeightRows stored, plain;
+  std::vector<float> scratch(n * k), decoded(n * k);
+  weight.read_rows(0, n, scratch.data(), stored);
+  const WeightFormat format = std::exchange(weight.format, WeightFormat::kF32);
+  weight.read_rows(0, n, decoded.data(), plain);
+  weight.format = format;
+  for (const char* const* isa = kernels::available(); *isa; ++isa) {
+    const kernels::LinearKernel& kernel = kernels::select(*isa).linear[static_cast<int>(format)];
+    const kernels::LinearShape shape{n, k, weight.group};
+    std::vector<std::byte> packed(kernel.packed_bytes(shape));
+    kernel.pack(stored, 0, n, shape, packed.data());
+    std::vector<float> x(k * k), y(k * n);
+    for (int64_t i = 0; i < k; ++i) x[i * k + i] = 1;
+    kernels::LinearRun run{};
+    run.packed = packed.data();
+    run.x = x.data(), run.ldx = k, run.y = y.data(), run.ldy = n;
+    run.shape = shape;
+    run.m = run.m1 = k, run.n1 = n;
+    kernel.run(run);
+    for (int64_t row = 0; row < n; ++row)
+      for (int64_t j = 0; j < k; ++j) {
+        const int64_t from = weight.permutation.empty() ? j : weight.permutation[j];
+        ASSERT_EQ(y[j * n + row], plain.values[row * k + from])
+            << kernel.name << ", " << weight.name << " row " << row << " input " << j;
+      }
+  }
+}
+
+struct BlockType {
+  DType dtype;
+  std::vector<int> halves;  ///< where a block holds float16s
+};
+
+// All code and scale patterns, also ones that no quantiser makes.
+TEST(BlockKernels, GgufBlocks) {
+  const BlockType types[] = {{DType::kQ4_0, {0}},    {DType::kQ4_1, {0, 2}}, {DType::kQ5_0, {0}},
+                             {DType::kQ5_1, {0, 2}}, {DType::kQ8_0, {0}},    {DType::kQ2_K, {80, 82}},
+                             {DType::kQ3_K, {108}},  {DType::kQ4_K, {0, 2}}, {DType::kQ5_K, {0, 2}},
+                             {DType::kQ6_K, {208}},  {DType::kIQ4_NL, {0}},  {DType::kMXFP4, {}}};
+  std::mt19937 gen(7);
+  for (const BlockType& type : types) {
+    const DTypeInfo& block = info(type.dtype);
+    const int64_t n = 24, k = 768, bytes = n * k / block.block_elements * block.block_bytes;
+    std::vector<uint8_t> data(bytes);
+    for (uint8_t& b : data) b = static_cast<uint8_t>(gen());
+    for (int64_t i = 0; i < bytes; i += block.block_bytes) {
+      for (int at : type.halves)
+        if ((data[i + at + 1] & 0x7c) == 0x7c) data[i + at + 1] ^= 0x40;  // infinite or not a number
+      if (type.dtype == DType::kMXFP4 && data[i] > 250) data[i] = 250;    // 12 * 2^e stays finite
+    }
+    Checkpoint checkpoint("file");
+    checkpoint.add({{"w.weight", type.dtype, {n, k}, "file"}, reinterpret_cast<std::byte*>(data.data()), 0});
+    ModelConfig config;
+    HostWeight weight = linear_weight(checkpoint, config, "w", n, k);
+    expect_decoded_weights(weight);
+  }
+}
+
+TEST(BlockKernels, Checkpoints) {
+  const char* names[] = {"llama-w4a16-g32",         "llama-w4a16-asym-g32",    "llama-w4a16-channel",
+                         "llama-w4a16-g128-ignore", "llama-awq-g32",           "llama-gptq-g32",
+                         "llama-gptq-g32-asym",     "llama-gptq-g32-actorder", "qwen3-fp8-dynamic"};
+  for (const char* name : names) {
+    const std::string folder = golden(std::string("quantised/") + name);
+    Checkpoint checkpoint = open_safetensors(folder);
+    const ModelConfig config = load_config(folder);
+    HostWeight weight =
+        linear_weight(checkpoint, config, "model.layers.0.mlp.up_proj", config.intermediate, config.hidden);
+    SCOPED_TRACE(name);
+    expect_decoded_weights(weight);
+  }
+}
+
+/// A layer "m" of 8 outputs in compressed-tensors' int-quantized form with 8 bits, weights only.
+HostWeight int8_layer(int64_t k, const std::vector<float>& scales) {
+  static std::vector<std::vector<int8_t>> kept;
+  std::vector<int8_t>& q = kept.emplace_back(8 * k);
+  for (int64_t i = 0; i < 8 * k; ++i) q[i] = static_cast<int8_t>(i * 37);
+  Checkpoint checkpoint("folder");
+  checkpoint.add({{"m.weight", DType::kI8, {8, k}, "file"}, reinterpret_cast<std::byte*>(q.data()), 0});
+  checkpoint.add({{"m.weight_scale", DType::kF32, {8, 1}, "file"},
+                  reinterpret_cast<const std::byte*>(scales.data()),
+                  0});
+  ModelConfig config;
+  config.origin = "config.json";
+  config.quantization = std::make_shared<nlohmann::json>(nlohmann::json::parse(R"({
+    "quant_method": "compressed-tensors", "format": "int-quantized", "config_groups": {"g": {
+      "targets": ["Linear"], "weights": {"num_bits": 8, "type": "int", "strategy": "channel"}}}})"));
+  return linear_weight(checkpoint, config, "m", 8, k);
+}
+
+TEST(BlockKernels, Int8WeightsOnly) {
+  HostWeight weight = int8_layer(320, std::vector<float>(8, 0.0078125f * 1.5f));
+  EXPECT_EQ(weight.format, WeightFormat::kW8A16);
+  expect_decoded_weights(weight);
+}
+
+// What a kernel could not hold exactly is decoded instead: scales of more than float16's precision, inputs
+// that are no whole chunks.
+TEST(BlockKernels, WhatDoesNotFitIsDecoded) {
+  EXPECT_FALSE(int8_layer(320, std::vector<float>(8, 0.1f)).runs_as_stored());
+  EXPECT_FALSE(int8_layer(40, std::vector<float>(8, 0.5f)).runs_as_stored());
+}
+
+}  // namespace
+}  // namespace octavo
