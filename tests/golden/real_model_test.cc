@@ -20,8 +20,9 @@ struct RealCase {
   const char* isa;  ///< null: the best of this machine
   WeightFormat dtype;
   KvFormat kv;
-  /// Largest error of a logit. BF16 weights cost nothing: the folder holds them so, and was made from the
-  /// GGUF by the same rounding. A BF16 cache costs 0.22 here, BF16 dot products (levels above avx2) 0.4.
+  /// Largest error of a logit. BF16 weights cost nothing: the folder holds them so. It was made from the GGUF
+  /// by rounding to BF16, which the file's own blocks do without: 0.16. A BF16 cache costs 0.22 here, BF16
+  /// dot products (levels above avx2) 0.4.
   float error;
   int equal;  ///< of the 384 tokens, at least
 };
@@ -129,8 +130,8 @@ INSTANTIATE_TEST_SUITE_P(
         RealCase{"smollm2-135m-instruct", "avx2", WeightFormat::kF32, KvFormat::kF32, 1e-3f, 384},
         RealCase{"smollm2-135m-instruct", "avx2", WeightFormat::kBF16, KvFormat::kF32, 1e-3f, 384},
         RealCase{"smollm2-135m-instruct", nullptr, WeightFormat::kBF16, KvFormat::kBF16, 0.5f, 200},
-        RealCase{"smollm2-135m-instruct-q4_1.gguf", "avx2", WeightFormat::kBF16, KvFormat::kF32, 1e-3f, 384},
-        RealCase{"smollm2-135m-instruct-q4_1.gguf", nullptr, WeightFormat::kBF16, KvFormat::kBF16, 0.5f,
+        RealCase{"smollm2-135m-instruct-q4_1.gguf", "avx2", WeightFormat::kBF16, KvFormat::kF32, 0.2f, 330},
+        RealCase{"smollm2-135m-instruct-q4_1.gguf", nullptr, WeightFormat::kBF16, KvFormat::kBF16, 0.6f,
                  200}),
     [](const ::testing::TestParamInfo<RealCase>& param) {
       const RealCase& c = param.param;
