@@ -132,7 +132,7 @@ def panels(results):
             entries = [(row.name, results.median(model, row.name, what)) for row in ROWS]
             entries = [(name, value) for name, value in entries if value]
             if entries:
-                yield f"{model}, {what}, tokens/s", entries
+                yield f"{model}, {what}" + ("" if "tokens/s" in what else ", tokens/s"), entries
 
 
 def plot(results, stem):
