@@ -258,8 +258,7 @@ void run(const Options& o) {
   const auto format = format_of(o.format);
   auto wanted = [&](const char* part) { return o.only.find(part) != std::string::npos; };
   const double bandwidth = read_bandwidth(team).bytes_per_second;
-  const double peak =
-      peak_flops_of(peak_flops(team), std::strcmp(table.isa, "avx512") == 0 ? "avx512" : "avx2");
+  const double peak = fma_peak(peak_flops(team), table.isa);
   std::cout << nlohmann::json{{"bench", "limits"},
                               {"workers", team.size()},
                               {"read GB/s", bandwidth * 1e-9},

@@ -1,10 +1,11 @@
 // The linear layers of a Llama of 1.1 G parameters as fractions of this machine's limits, per level and
 // format:
-//   bench_linear [--isa avx2] [--format bf16] [--layers 16] [--rows 1,16,512] [--repeats 20]
+//   bench_linear [--isa avx2] [--format f32|bf16|w8a8|w4a8] [--group 32] [--layers 16] [--rows 1,16,512]
+//                [--repeats 20] [--cached 512x2048]
 // A pass runs qkv, o, gate-up and down of every layer and the head: weights come from memory, not from a
-// cache.
+// cache. With --cached NxK one core runs one layer of that size from its caches, 64 columns at a time, and
+// the best of each such piece counts: a figure that a busy machine gives too.
 #include <algorithm>
-#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -19,6 +20,8 @@ namespace {
 struct Options {
   std::string isa, format = "bf16";
   int layers = 16, workers = 0, repeats = 20;
+  int64_t group = 32;                  ///< of w4a8
+  int64_t cached_n = 0, cached_k = 0;  ///< 0: the whole model
   std::vector<int64_t> rows = {1, 4, 16, 64, 512};
 };
 
@@ -30,7 +33,12 @@ Options parse(int argc, char** argv) {
       o.isa = value;
     else if (flag == "--format")
       o.format = value;
-    else if (flag == "--layers")
+    else if (flag == "--group")
+      o.group = std::stoll(value);
+    else if (flag == "--cached") {
+      o.cached_n = std::stoll(value);
+      o.cached_k = std::stoll(value.substr(value.find('x') + 1));
+    } else if (flag == "--layers")
       o.layers = std::stoi(value);
     else if (flag == "--repeats")
       o.repeats = std::stoi(value);
@@ -49,19 +57,88 @@ Options parse(int argc, char** argv) {
 
 constexpr int64_t kHidden = 2048, kIntermediate = 8192, kVocab = 49152, kQkv = 3072;
 
-Linear random_linear(OpContext& ctx, kernels::WeightFormat format, int64_t n, int64_t k) {
-  LinearPart part{format,
-                  {n, k, k},
-                  [k](int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) {
-                    uint32_t state = static_cast<uint32_t>(n0 * 2654435761u + 1);
-                    for (int64_t i = 0; i < (n1 - n0) * k; ++i) {
-                      state = state * 1664525u + 1013904223u;
-                      scratch[i] = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-36f;
-                    }
-                    rows.values = scratch;
-                  },
-                  {}};
+kernels::WeightFormat format_of(const std::string& name) {
+  using kernels::WeightFormat;
+  if (name == "f32") return WeightFormat::kF32;
+  if (name == "bf16") return WeightFormat::kBF16;
+  if (name == "w8a8") return WeightFormat::kW8A8;
+  if (name == "w4a8") return WeightFormat::kW4A8;
+  throw Error("--format: ", name, ", expected f32, bf16, w8a8 or w4a8");
+}
+
+/// Random floats (bits 0), or integers of 4 or 8 bits with their scales.
+void random_rows(const kernels::LinearShape& shape, int bits, int64_t n0, int64_t n1, float* scratch,
+                 kernels::WeightRows& rows) {
+  uint32_t state = static_cast<uint32_t>(n0 * 2654435761u + 1);
+  const int64_t count = (n1 - n0) * shape.k;
+  auto next = [&] { return static_cast<int32_t>(state = state * 1664525u + 1013904223u); };
+  if (bits == 0) {
+    for (int64_t i = 0; i < count; ++i) scratch[i] = static_cast<float>(next()) * 0x1p-36f;
+    rows.values = scratch;
+    return;
+  }
+  int8_t* q = reinterpret_cast<int8_t*>(scratch);
+  for (int64_t i = 0; i < count; ++i) q[i] = static_cast<int8_t>(next() >> (32 - bits));
+  float* scales = scratch + count / 4 + 1;
+  std::fill(scales, scales + (n1 - n0) * (shape.k / shape.group), 0x1p-9f);
+  rows.q = q;
+  rows.scales = scales;
+}
+
+Linear random_linear(OpContext& ctx, const Options& o, int64_t n, int64_t k) {
+  LinearPart part;
+  part.format = format_of(o.format);
+  const int bits = o.format == "w4a8" ? 4 : o.format == "w8a8" ? 8 : 0;
+  part.shape = {n, k, bits == 4 && o.group ? o.group : k};
+  part.shape.half_scales = true;
+  part.rows = [bits, shape = part.shape](int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) {
+    random_rows(shape, bits, n0, n1, scratch, rows);
+  };
   return Linear::build(ctx, {part});
+}
+
+/// One kernel alone on this thread.
+void run_cached(const Options& o) {
+  Team team = make_team(1);
+  team.bind_caller();
+  Workspace workspace(size_t{64} << 20);
+  const kernels::KernelTable& table = o.isa.empty() ? kernels::select() : kernels::select(o.isa.c_str());
+  OpContext ctx{team, workspace, table};
+  const std::vector<Flops> peaks = peak_flops(team);
+  const int64_t n = o.cached_n, k = o.cached_k;
+  const Linear layer = random_linear(ctx, o, n, k);
+  const LinearSegment& segment = layer.segments[0];
+  const kernels::LinearKernel& kernel = *segment.kernel;
+  for (int64_t m : o.rows) {
+    std::vector<float> x(m * k, 0.5f), y(m * n);
+    std::vector<std::byte> prepared(kernel.prepared_bytes(m, segment.shape) + 64);
+    void* aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(prepared.data()) + 63) / 64 * 64);
+    kernels::LinearRun run{segment.packed.data(), aligned, x.data(), k, y.data(), n, nullptr,
+                           segment.shape,         m,       0,        0, 0,        m, false};
+    const double prepare = best_of(o.repeats, [&] {
+      if (kernel.prepare) kernel.prepare(x.data(), k, 0, m, m, segment.shape, aligned);
+    });
+    std::vector<double> best((n + 63) / 64, 1e30);
+    for (int repeat = 0; repeat < o.repeats; ++repeat)
+      for (size_t piece = 0; piece < best.size(); ++piece) {
+        run.n0 = static_cast<int64_t>(piece) * 64;
+        run.n1 = std::min(n, run.n0 + 64);
+        best[piece] = std::min(best[piece], best_of(1, [&] { kernel.run(run); }));
+      }
+    double seconds = 0;
+    for (double piece : best) seconds += piece;
+    const double flops = 2 * static_cast<double>(m * n * k) / seconds;
+    nlohmann::ordered_json line{{"bench", "linear_cached"},
+                                {"kernel", kernel.name},
+                                {"rows", m},
+                                {"us", seconds * 1e6},
+                                {"prepare_us", prepare * 1e6},
+                                {"GB/s", static_cast<double>(layer.bytes()) / seconds / 1e9},
+                                {"GFLOP/s", flops / 1e9},
+                                {"of_fma_peak", flops / fma_peak(peaks, table.isa)},
+                                {"of_kernel_peak", flops / peak_of_kernel(peaks, kernel.name)}};
+    std::cout << line << std::endl;
+  }
 }
 
 struct Model {
@@ -75,19 +152,17 @@ void run(const Options& o) {
   Workspace workspace(size_t{256} << 20);
   const kernels::KernelTable& table = o.isa.empty() ? kernels::select() : kernels::select(o.isa.c_str());
   OpContext ctx{team, workspace, table};
-  const auto format = o.format == "f32" ? kernels::WeightFormat::kF32 : kernels::WeightFormat::kBF16;
-
   const Bandwidth bandwidth = read_bandwidth(team);
-  // F32 FMA peak of the level (both levels of AVX-512 run F32 at the same rate).
-  const std::string fma = std::strncmp(table.isa, "avx512", 6) == 0 ? "avx512" : "avx2";
-  double peak = peak_flops_of(peak_flops(team), fma);
+  const std::vector<Flops> peaks = peak_flops(team);
 
   Model model;
   const int64_t shapes[][2] = {
       {kQkv, kHidden}, {kHidden, kHidden}, {2 * kIntermediate, kHidden}, {kHidden, kIntermediate}};
   for (int l = 0; l < o.layers; ++l)
-    for (auto [n, k] : shapes) model.layers.push_back(random_linear(ctx, format, n, k));
-  model.head = random_linear(ctx, format, kVocab, kHidden);
+    for (auto [n, k] : shapes) model.layers.push_back(random_linear(ctx, o, n, k));
+  model.head = random_linear(ctx, o, kVocab, kHidden);
+  const std::string kernel = model.head.segments[0].kernel->name;
+  const double peak = peak_of_kernel(peaks, kernel), fma = fma_peak(peaks, table.isa);
   double bytes = 0, weights = 0;
   for (const Linear& w : model.layers) bytes += w.bytes(), weights += w.n * w.k;
   const double layer_weights = weights;
@@ -115,7 +190,7 @@ void run(const Options& o) {
     const double flops = 2 * m * (prefill ? layer_weights : weights) / seconds;
     if (m == 1) one_row = seconds;
     nlohmann::ordered_json line{{"bench", "linear"},
-                                {"kernel", model.head.segments[0].kernel->name},
+                                {"kernel", kernel},
                                 {"workers", team.size()},
                                 {"rows", m},
                                 {"ms", seconds * 1e3},
@@ -123,13 +198,14 @@ void run(const Options& o) {
                                 {"GB/s", bytes / seconds / 1e9},
                                 {"of_bandwidth", bytes / seconds / bandwidth.bytes_per_second},
                                 {"GFLOP/s", flops / 1e9},
-                                {"of_fma_peak", flops / peak}};
+                                {"of_fma_peak", flops / fma}};
+    if (peak > 0) line["of_kernel_peak"] = flops / peak;
     if (one_row > 0 && m > 1) line["speedup_over_one_row"] = m * one_row / seconds;
     std::cout << line << std::endl;
   }
   nlohmann::ordered_json limits{
       {"bench", "limits"}, {"GB/s", bandwidth.bytes_per_second / 1e9}, {"streams", bandwidth.streams}};
-  for (const Flops& p : peak_flops(team)) limits[p.isa + " GFLOP/s"] = p.flops_per_second / 1e9;
+  for (const Flops& p : peaks) limits[p.isa + " " + p.format + " GFLOP/s"] = p.flops_per_second / 1e9;
   std::cout << limits << std::endl;
 }
 
@@ -137,7 +213,11 @@ void run(const Options& o) {
 }  // namespace octavo::bench
 
 int main(int argc, char** argv) try {
-  octavo::bench::run(octavo::bench::parse(argc, argv));
+  const octavo::bench::Options options = octavo::bench::parse(argc, argv);
+  if (options.cached_n)
+    octavo::bench::run_cached(options);
+  else
+    octavo::bench::run(options);
 } catch (const std::exception& e) {
   std::cerr << e.what() << "\n";
   return 1;

@@ -134,6 +134,12 @@ void run(const Case& c, const Options& options, const ModelConfig& config, Model
   std::cout << line << std::endl;
 }
 
+/// Name of the first linear's kernel: that of the layers.
+std::string main_kernel(const ModelInfo& info) {
+  const std::string& text = info.kernels.at(0);
+  return text.substr(text.find(": ") + 2);
+}
+
 int main_checked(int argc, char** argv) {
   const Options options = parse(argc, argv);
   const int workers =
@@ -160,7 +166,7 @@ int main_checked(int argc, char** argv) {
             << std::endl;
   if (options.only == "load") return 0;
   const Limits limits{read_bandwidth(machine.team).bytes_per_second,
-                      peak_flops_of(peak_flops(machine.team), machine.ctx.kernels.isa)};
+                      peak_of_kernel(peak_flops(machine.team), main_kernel(model->info()))};
   std::cout << nlohmann::json{{"bench", "model"},
                               {"case", "limits"},
                               {"GB_per_s", limits.bytes_per_second / 1e9},

@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
     std::cout << nlohmann::ordered_json{{"probe", "peak_flops"},
                                         {"workers", team.size()},
                                         {"isa", peak.isa},
+                                        {"format", peak.format},
                                         {"GFLOP/s", peak.flops_per_second / 1e9}}
               << std::endl;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <sstream>
 
 #include "base/cpu.h"
 #include "base/error.h"
@@ -64,6 +65,96 @@ __attribute__((target("avx512f,avx512bf16"))) void dot_avx512_bf16() {
   OCTAVO_CHAINS(__m512, _mm512_setzero_ps(), _mm512_dpbf16_ps(sum[i], a, a))
 }
 
+// The inner loops of the int8 kernels (src/kernels/generic/linear_w8a8.inl, linear_w4a8.inl) without their
+// memory: twelve or sixteen sums, weights made ready once for all of them as in a tile, nothing else.
+#define OCTAVO_EACH(N) _Pragma("GCC unroll 16") for (int i = 0; i < N; ++i)
+#define OCTAVO_HOLD(X) __asm__ volatile("" : "+v"(X))
+
+// The products as assembly: the compiler would multiply once for all sums, since all have the same operands.
+#define OCTAVO_PRODUCT(MULTIPLY, ADD, SUM, W, X)                  \
+  do {                                                            \
+    __m256i product;                                              \
+    __asm__ volatile(MULTIPLY " %3, %2, %1\n\t" ADD " %1, %0, %0" \
+                     : "+x"(SUM), "=&x"(product)                  \
+                     : "x"(W), "x"(X));                           \
+  } while (0)
+
+/// A tile of 6 x 16: a pair of k a step; two extensions, then VPMADDWD and VPADDD twelve times.
+__attribute__((target("avx2"))) void w8a8_avx2() {
+  __m256i sum[12] = {}, x = _mm256_set1_epi16(3);
+  const __m128i bytes = _mm_set1_epi8(5);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    __m256i w[2];
+    OCTAVO_EACH(2) __asm__ volatile("vpmovsxbw %1, %0" : "=x"(w[i]) : "x"(bytes));
+    OCTAVO_EACH(12) OCTAVO_PRODUCT("vpmaddwd", "vpaddd", sum[i], w[i % 2], x);
+  }
+}
+
+/// A tile of 6 x 16: 32 k of one group a step.
+__attribute__((target("avx2,fma"))) void w4a8_avx2() {
+  const __m256i x = _mm256_set1_epi8(3), ones = _mm256_set1_epi16(1);
+  alignas(32) const __m256i bytes = _mm256_set1_epi8(0x35), mask = _mm256_set1_epi8(15);
+  alignas(32) float results[12][8] = {};
+  for (int64_t step = 0; step < kSteps / 16; ++step) {
+    __m256i sum[12];
+    OCTAVO_EACH(12) sum[i] = x;
+    for (int unit = 0; unit < 4; ++unit) {
+      __m256i w[2];
+      OCTAVO_EACH(2)
+      __asm__ volatile("vmovdqa %1, %0\n\tvpand %2, %0, %0" : "=&x"(w[i]) : "m"(bytes), "m"(mask));
+      OCTAVO_EACH(12) OCTAVO_PRODUCT("vpmaddubsw", "vpaddw", sum[i], w[i % 2], x);
+      OCTAVO_EACH(2)
+      __asm__ volatile("vmovdqa %1, %0\n\tvpsrlw $4, %0, %0\n\tvpand %2, %0, %0"
+                       : "=&x"(w[i])
+                       : "m"(bytes), "m"(mask));
+      OCTAVO_EACH(12) OCTAVO_PRODUCT("vpmaddubsw", "vpaddw", sum[i], w[i % 2], x);
+    }
+    OCTAVO_EACH(12) {
+      const __m256 value = _mm256_cvtepi32_ps(_mm256_madd_epi16(sum[i], ones));
+      _mm256_store_ps(results[i], _mm256_fmadd_ps(value, value, _mm256_load_ps(results[i])));
+    }
+  }
+  OCTAVO_HOLD(results[0][0]);
+}
+
+/// A tile of 8 x 32: four k a step; sixteen VPDPBUSD.
+__attribute__((target("avx512f,avx512vnni"))) void w8a8_avx512_vnni() {
+  __m512i sum[16] = {}, x = _mm512_set1_epi8(3), w = _mm512_set1_epi8(5);
+  for (int64_t step = 0; step < kSteps; ++step) OCTAVO_EACH(16) {
+      sum[i] = _mm512_dpbusd_epi32(sum[i], w, x);
+      OCTAVO_HOLD(sum[i]);
+    }
+}
+
+/// A tile of 8 x 32: 32 k of one group a step.
+__attribute__((target("avx512f,avx512bw,avx512vnni"))) void w4a8_avx512_vnni() {
+  __m512i x = _mm512_set1_epi8(3), bytes = _mm512_set1_epi8(0x35);
+  const __m512i mask = _mm512_set1_epi8(15);
+  alignas(64) float results[16][16] = {};
+  for (int64_t step = 0; step < kSteps / 16; ++step) {
+    __m512i sum[16];
+    OCTAVO_EACH(16) sum[i] = x;
+    for (int unit = 0; unit < 4; ++unit) {
+      for (int half = 0; half < 2; ++half) {
+        __m512i w[2];
+        OCTAVO_EACH(2) {
+          OCTAVO_HOLD(bytes);
+          w[i] = _mm512_and_si512(half ? _mm512_srli_epi16(bytes, 4) : bytes, mask);
+        }
+        OCTAVO_EACH(16) {
+          sum[i] = _mm512_dpbusd_epi32(sum[i], w[i % 2], x);
+          OCTAVO_HOLD(sum[i]);
+        }
+      }
+    }
+    OCTAVO_EACH(16) {
+      const __m512 value = _mm512_cvtepi32_ps(sum[i]);
+      _mm512_store_ps(results[i], _mm512_fmadd_ps(value, value, _mm512_load_ps(results[i])));
+    }
+  }
+  OCTAVO_HOLD(results[0][0]);
+}
+
 }  // namespace
 
 Team make_team(int workers) {
@@ -103,28 +194,45 @@ Bandwidth read_bandwidth(Team& team, size_t bytes, int repeats) {
 std::vector<Flops> peak_flops(Team& team, int repeats) {
   struct Loop {
     const char* isa;
+    const char* format;
     bool present;
     void (*run)();
-    double flops_per_step;  ///< of one chain
+    double flops;  ///< of a call
   };
   const CpuFeatures& cpu = cpu_features();
-  const Loop loops[] = {{"avx2", cpu.avx2, fma_avx2, 16},
-                        {"avx512", cpu.avx512, fma_avx512, 32},
-                        {"avx512_bf16", cpu.avx512_bf16, dot_avx512_bf16, 64}};
+  const double steps = kSteps;
+  const Loop loops[] = {{"avx2", "f32", cpu.avx2, fma_avx2, kChains * 16 * steps},
+                        {"avx512", "f32", cpu.avx512, fma_avx512, kChains * 32 * steps},
+                        {"avx512_bf16", "bf16", cpu.avx512_bf16, dot_avx512_bf16, kChains * 64 * steps},
+                        {"avx2", "w8a8", cpu.avx2, w8a8_avx2, 12 * 32 * steps},
+                        {"avx2", "w4a8", cpu.avx2, w4a8_avx2, 12 * 512 * steps / 16},
+                        {"avx512_vnni", "w8a8", cpu.avx512_vnni, w8a8_avx512_vnni, 16 * 128 * steps},
+                        {"avx512_vnni", "w4a8", cpu.avx512_vnni, w4a8_avx512_vnni, 16 * 1024 * steps / 16}};
   std::vector<Flops> out;
   for (const Loop& loop : loops) {
     if (!loop.present) continue;
     const int pieces = team.size() * 16;
     const double seconds = best_of(repeats, [&] { team.run(pieces, [&](int, int) { loop.run(); }); });
-    out.push_back({loop.isa, loop.flops_per_step * kChains * kSteps * pieces / seconds});
+    out.push_back({loop.isa, loop.format, loop.flops * pieces / seconds});
   }
   return out;
 }
 
-double peak_flops_of(const std::vector<Flops>& peaks, const std::string& isa) {
+double fma_peak(const std::vector<Flops>& peaks, const std::string& given) {
+  const std::string isa = given == "avx_vnni" ? "avx2" : given;
+  double best = 0;
   for (const Flops& peak : peaks)
-    if (peak.isa == isa) return peak.flops_per_second;
-  return 0;
+    if (peak.format == "f32" && isa.starts_with(peak.isa)) best = peak.flops_per_second;
+  return best;
+}
+
+double peak_of_kernel(const std::vector<Flops>& peaks, const std::string& name) {
+  std::istringstream words(name);
+  std::string format, level;
+  words >> format >> level;
+  for (const Flops& peak : peaks)
+    if (peak.format == format && peak.isa == level) return peak.flops_per_second;
+  return format == "f32" || format == "bf16" ? fma_peak(peaks, level) : 0;
 }
 
 }  // namespace octavo::bench

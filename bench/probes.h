@@ -38,12 +38,16 @@ struct Bandwidth {
 Bandwidth read_bandwidth(Team& team, size_t bytes = size_t{1} << 28, int repeats = 20);
 
 struct Flops {
-  std::string isa;
+  std::string isa, format;  ///< "f32", "bf16" (dot products), "w8a8", "w4a8"
   double flops_per_second;  ///< a multiply-add counts two; all workers together
 };
-/// Peak of register-only multiply-add loops: F32 FMA per ISA, and BF16 dot products where the CPU has them.
+/// Peak of register-only loops: F32 FMA, BF16 dot products, and the exact instruction mixes of the int8
+/// kernels, per level where the CPU has it.
 std::vector<Flops> peak_flops(Team& team, int repeats = 200);
-/// The entry for `isa`.
-double peak_flops_of(const std::vector<Flops>& peaks, const std::string& isa);
+/// The limit of a linear kernel by its name ("w8a8 avx2 6x16 madd": format, level): its own probe, or the F32
+/// FMA peak of the level for float formats that have none. 0 if there is no probe.
+double peak_of_kernel(const std::vector<Flops>& peaks, const std::string& name);
+/// F32 FMA peak of a level ("avx512_vnni" has avx512's).
+double fma_peak(const std::vector<Flops>& peaks, const std::string& isa);
 
 }  // namespace octavo::bench

@@ -51,6 +51,10 @@ struct LinearShape {
   int64_t group;       ///< inputs that share a scale; k for one scale per output (and for float formats)
   float x_scale = 0;   ///< of activations quantised with one fixed scale; 0: each row of x has its own
   int32_t x_zero = 0;  ///< zero point of those, in -128..127
+  bool x_asymmetric = false;  ///< each row of x has a zero point of its own too (x_scale 0; W8A8 only)
+  // What W4A8 holds beside the integers, which are few enough for it to count:
+  bool half_scales = false;  ///< every scale of the weights is exactly a float16
+  bool has_zeros = false;    ///< the weights have zero points
 };
 
 /// Rows [n0, n1) of a weight as pack() reads them. Float formats read `values`; integer formats read q,

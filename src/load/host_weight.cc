@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "load/dequantise.h"
 #include "load/hf_config.h"
@@ -85,8 +86,44 @@ bool is_plain(const TensorInfo* stored) {
                     stored->dtype == DType::kBF16 || info(stored->dtype).block_elements > 1);
 }
 
-/// Known tensors that are no part of the weight; without this they would be listed as unexpected.
-void mark_activation_tensors(Checkpoint& checkpoint, const std::string& prefix) {
+/// Whether x is exactly a float16.
+bool is_half(float x) {
+  const float magnitude = std::abs(x), subnormal = magnitude * 0x1p24f;
+  if (magnitude < 0x1p-14f) return subnormal == std::floor(subnormal);
+  return magnitude <= 65504.0f && (std::bit_cast<uint32_t>(x) & 0x1fffu) == 0;
+}
+
+/// One scale, and one zero point if any, for all activations of the layer.
+void load_fixed_activations(Checkpoint& checkpoint, const QuantScheme& scheme, const std::string& prefix,
+                            HostWeight& out) {
+  const std::string scale_name = prefix + ".input_scale", zero_name = prefix + ".input_zero_point";
+  const TensorView scale = checkpoint.get(scale_name);
+  const std::vector<float> scales = quant::finite_scales(checkpoint, scale_name, scale);
+  if (scales.size() != 1 || !(scales[0] > 0))
+    throw Error(checkpoint.origin(), ": tensor '", scale_name, "' is not one positive scale");
+  out.x_scale = scales[0];
+  if (scheme.activations_symmetric || !checkpoint.find(zero_name)) return;
+  const TensorView zero = checkpoint.get(zero_name);
+  if (zero.dtype != DType::kI8 || zero.shape.elements() != 1)
+    throw Error(checkpoint.origin(), ": tensor '", zero_name, "' is not one I8");
+  out.x_zero = *zero.as<int8_t>();
+}
+
+/// How the layer's activations are quantised, where they are int8. (Weight-only kernels need no scales of
+/// them: those of an FP8 checkpoint are only known.)
+void load_activations(Checkpoint& checkpoint, const QuantScheme& scheme, const std::string& prefix,
+                      HostWeight& out) {
+  using Activations = QuantScheme::Activations;
+  if (out.format == kernels::WeightFormat::kW8A8 || out.format == kernels::WeightFormat::kW4A8) {
+    if (scheme.activations == Activations::kStaticTensor)
+      load_fixed_activations(checkpoint, scheme, prefix, out);
+    else
+      out.x_asymmetric = !scheme.activations_symmetric;
+    const float* scales = out.scales.as<float>();
+    out.half_scales = std::all_of(scales, scales + out.scales.shape.elements(), is_half);
+    if (out.format == kernels::WeightFormat::kW4A8)  // its kernels have no zero points of activations
+      out.fits_kernel = out.x_zero == 0 && !out.x_asymmetric;
+  }
   for (const char* name : {".input_scale", ".input_zero_point"})
     if (checkpoint.find(prefix + name)) checkpoint.get(prefix + name);
 }
@@ -102,14 +139,17 @@ HostWeight quantised_weight(Checkpoint& checkpoint, const QuantScheme& scheme, c
   if (k % out.group || n % 8)
     throw Error(checkpoint.origin(), ": '", prefix, "' of ", n, " x ", k,
                 " cannot be quantised in groups of ", out.group);
-  out.static_activations = scheme.activations == QuantScheme::Activations::kStaticTensor;
   scheme.load(checkpoint, scheme, prefix, out);
   if (static_cast<int>(out.format) >= kernels::kFirstBlockFormat) out.fits_kernel = fits_block_kernel(out);
-  mark_activation_tensors(checkpoint, prefix);
+  load_activations(checkpoint, scheme, prefix, out);
   return out;
 }
 
 }  // namespace
+
+kernels::LinearShape HostWeight::shape() const {
+  return {n, k, group, x_scale, x_zero, x_asymmetric, half_scales, zeros.data != nullptr};
+}
 
 void HostWeight::read_rows(int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) const {
   OCTAVO_CHECK(0 <= n0 && n0 <= n1 && n1 <= n, name);

@@ -34,14 +34,19 @@ struct HostWeight {
   TensorView zeros;   ///< I8 [n, k / group], or no data when symmetric
   int64_t group = 0;  ///< inputs that share a scale; k for per-channel
   std::vector<int32_t>
-      permutation;  ///< input j of q is input permutation[j] of x (act-order); empty: the identity
-  bool static_activations = false;  ///< made for activations of one fixed scale
-  bool fits_kernel = true;          ///< groups and scales are such that a kernel can hold them exactly
+      permutation;          ///< input j of q is input permutation[j] of x (act-order); empty: the identity
+  bool fits_kernel = true;  ///< such that a kernel can hold it exactly and quantise its activations
+  // Of W8A8 and W4A8: kernels::LinearShape's fields of these names.
+  float x_scale = 0;
+  int32_t x_zero = 0;
+  bool x_asymmetric = false;
+  bool half_scales = false;
   std::vector<std::shared_ptr<std::byte[]>> owned;
 
   bool is_blocks() const { return info(values.dtype).block_elements > 1; }  ///< of GGUF
   /// Quantised rows that a kernel can take as they are.
-  bool runs_as_stored() const { return (reader || is_blocks()) && !static_activations && fits_kernel; }
+  bool runs_as_stored() const { return (reader || is_blocks()) && fits_kernel; }
+  kernels::LinearShape shape() const;
   /// Output rows [n0, n1) for LinearKernel::pack. `scratch` holds (n1 - n0) * k floats and must outlive
   /// `rows`. Safe from several threads.
   void read_rows(int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) const;

@@ -220,9 +220,9 @@ std::string case_name(const ::testing::TestParamInfo<GoldenTest::ParamType>& inf
 }
 
 // An activation that lies on a rounding border (x / s = n + 1/2 up to float32 noise) may land one int8 step
-// away from the reference's, and later tokens attend to it. Seen: 0.10 (llama), 0.06 (qwen3), none at all in
-// qwen2 (4e-6).
-constexpr float kInt8Tolerance = 0.15f;
+// away from the reference's, and later tokens attend to it. Seen: from 4e-6 (no such activation: qwen2-w8a8,
+// llama-w8a8-static-sym, llama-w4a8-g128) to 0.15 (llama-w8a8-static-asym), and 0.155 in a log-probability.
+constexpr float kInt8Tolerance = 0.2f;
 
 /// Quantised checkpoints, float32 around the quantised products. Weight-only schemes and schemes that have an
 /// integer kernel equal the stored simulation; of those decoded to float for want of a kernel, the stored
@@ -233,7 +233,12 @@ TEST_P(QuantisedTest, Float32) {
   Golden golden(golden_case());
   Subject subject(golden_case(), isa(), WeightFormat::kF32, KvFormat::kF32);
   EXPECT_EQ(subject.model->info().ignored_tensors, std::vector<std::string>{});
-  const bool int8 = std::get<0>(GetParam()).ends_with("w8a8");
+  const std::string& name = std::get<0>(GetParam());
+  const bool int8 = name.find("a8") != std::string::npos;
+  if (int8) {  // they must run as what they are, not decoded
+    const std::string kernel = name.find("w4a8") == std::string::npos ? ": w8a8 " : ": w4a8 ";
+    EXPECT_NE(subject.model->info().kernels[0].find(kernel), std::string::npos);
+  }
   const float tolerance = int8 ? kInt8Tolerance : kF32Tolerance;
   float worst = 0;
   for (const Prompt& p : golden.prompts) {
@@ -333,11 +338,16 @@ INSTANTIATE_TEST_SUITE_P(Fp8, WeightOnlyLogitsTest,
                                             ::testing::ValuesIn(isas())),
                          case_name);
 
-INSTANTIATE_TEST_SUITE_P(Int8, QuantisedTest,
-                         ::testing::Combine(::testing::Values("quantised/llama-w8a8", "quantised/qwen2-w8a8",
-                                                              "quantised/qwen3-w8a8"),
-                                            ::testing::ValuesIn(isas())),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Int8, QuantisedTest,
+    ::testing::Combine(::testing::Values("quantised/llama-w8a8", "quantised/qwen2-w8a8",
+                                         "quantised/qwen3-w8a8", "quantised/llama-w8a8-static-sym",
+                                         "quantised/llama-w8a8-static-asym", "quantised/llama-w4a8-g32",
+                                         "quantised/llama-w4a8-g32-packed", "quantised/llama-w4a8-g128",
+                                         "quantised/llama-w4a8-channel", "quantised/qwen3-w4a8-g128",
+                                         "quantised/qwen3-w4a8-channel"),
+                       ::testing::ValuesIn(isas())),
+    case_name);
 
 }  // namespace
 }  // namespace octavo

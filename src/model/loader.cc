@@ -113,7 +113,7 @@ Linear Loader::pack(Pending& pending) {
     auto rows = [&weight](int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& out) {
       weight.read_rows(n0, n1, scratch, out);
     };
-    parts.push_back({weight.format, {weight.n, weight.k, weight.group}, rows, std::move(pending.biases[i])});
+    parts.push_back({weight.format, weight.shape(), rows, std::move(pending.biases[i])});
   }
   return Linear::build(ctx_, parts, permutation);
 }

@@ -150,7 +150,8 @@ std::vector<LinearPart> normalised(const std::vector<LinearPart>& parts) {
 
 bool same_segment(const LinearPart& a, const LinearPart& b) {
   return a.format == b.format && a.shape.group == b.shape.group && a.shape.x_scale == b.shape.x_scale &&
-         a.shape.x_zero == b.shape.x_zero;
+         a.shape.x_zero == b.shape.x_zero && a.shape.x_asymmetric == b.shape.x_asymmetric &&
+         a.shape.half_scales == b.shape.half_scales && a.shape.has_zeros == b.shape.has_zeros;
 }
 
 LinearSegment build_segment(OpContext& ctx, std::span<const LinearPart> parts, int64_t first) {
@@ -171,7 +172,9 @@ LinearSegment build_segment(OpContext& ctx, std::span<const LinearPart> parts, i
     try {
       const int64_t n0 = piece * split.step, n1 = std::min(out.shape.n, n0 + split.step);
       Gather gather(parts);
-      out.kernel->pack(gather.rows(n0, n1), n0, n1, out.shape, out.packed.data());
+      const kernels::WeightRows rows = gather.rows(n0, n1);
+      OCTAVO_CHECK(!rows.zeros || out.shape.has_zeros, "zero points that the shape does not state");
+      out.kernel->pack(rows, n0, n1, out.shape, out.packed.data());
     } catch (...) {
       std::lock_guard lock(mutex);
       if (!error) error = std::current_exception();

@@ -5,7 +5,7 @@ namespace octavo::kernels::amx {
 namespace {
 using namespace avx512;
 
-// TDPBSSD multiplies signed by signed bytes: no offset of 128, no correction.
+// TDPBSSD multiplies signed by signed bytes: no offset of 128.
 constexpr int kQuad = 4;
 constexpr bool kUnsigned = false;
 
@@ -32,8 +32,8 @@ struct W8A8 {
     float* y = run.y + row * run.ldy + n;
     const Vec bias = run.bias ? load_first(run.bias + n, count) : zero();
     const Vec start = run.accumulate ? add(load_first(y, count), bias) : bias;
-    const IVec exact = load_int(reinterpret_cast<const int32_t*>(sums)) - load_int(header->correction) -
-                       load_int(header->zero) * set_int(x->sum);
+    const IVec exact = load_int(reinterpret_cast<const int32_t*>(sums)) -
+                       load_int(header->sum) * set_int(x->offset) - load_int(header->zero) * set_int(x->sum);
     store_first(y, add(start, to_float(exact) * load(header->scale) * broadcast(&x->scale)), count);
   }
 };

@@ -9,3 +9,12 @@ OCTAVO_INLINE IVec set_int(int32_t x) { return {_mm512_set1_epi32(x)}; }
 OCTAVO_INLINE IVec operator-(IVec a, IVec b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 OCTAVO_INLINE IVec operator*(IVec a, IVec b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
 OCTAVO_INLINE IVec dot_value(const uint32_t* x) { return {_mm512_set1_epi32(static_cast<int>(*x))}; }
+OCTAVO_INLINE IVec operator+(IVec a, IVec b) { return {_mm512_add_epi32(a.v, b.v)}; }
+OCTAVO_INLINE void store_int(int32_t* p, IVec a) { _mm512_storeu_si512(p, a.v); }
+OCTAVO_INLINE IVec load_int16(const int16_t* p) {
+  return {_mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+OCTAVO_INLINE Vec load_half(const uint16_t* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+OCTAVO_INLINE IVec load_bytes(const char* p) { return {_mm512_loadu_si512(p)}; }

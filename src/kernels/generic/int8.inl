@@ -8,18 +8,21 @@
 // The integer sums are exact, so y = sum * column scale * row scale + (addend + bias), each step rounded once
 // and none fused, has the same bits on every ISA.
 
+#include "kernels/generic/quantise.inl"
+
 constexpr int kPanel = 16;
 
 struct PanelHeader {
   float scale[kPanel];
-  int32_t
-      correction[kPanel];  ///< 128 * sum of the column's weights if kUnsigned: what x + 128 adds to the sum
-  int32_t zero[kPanel];    ///< of the weight; 0 if symmetric
+  int32_t sum[kPanel];   ///< of the column's stored weights
+  int32_t zero[kPanel];  ///< of the weight; 0 if symmetric
 };
 
+/// sum((x - offset) * (w - zero)) = sum(x w) - offset * PanelHeader::sum - zero * RowHeader::sum.
 struct alignas(64) RowHeader {
-  float scale;  ///< absmax / 127, 1 for a row of zeros, NaN if an element is NaN or infinite
-  int32_t sum;  ///< of the quantised row, for zero points
+  float scale;     ///< NaN if an element is NaN or infinite
+  int32_t offset;  ///< of the stored values: the zero point, and 128 if kUnsigned
+  int32_t sum;     ///< of the row's values, offset taken away
 };
 
 int64_t units(int64_t k) { return (k + kQuad - 1) / kQuad; }
@@ -46,71 +49,38 @@ void pack(const WeightRows& rows, int64_t n0, int64_t n1, const LinearShape& sha
     int8_t* body = reinterpret_cast<int8_t*>(panel + sizeof(PanelHeader));
     for (int c = 0; c < kPanel && first + c < n1; ++c) {
       const int8_t* row = rows.q + (first + c - n0) * k;
-      int32_t sum = 0;
       for (int64_t kk = 0; kk < k; ++kk) {
         body[(kk / kQuad * kPanel + c) * kQuad + kk % kQuad] = row[kk];
-        sum += row[kk];
+        header->sum[c] += row[kk];
       }
       header->scale[c] = rows.scales[first + c - n0];
-      header->correction[c] = kUnsigned ? 128 * sum : 0;
       header->zero[c] = rows.zeros ? rows.zeros[first + c - n0] : 0;
     }
   }
 }
 
-/// Largest |x|; an infinity or NaN wins, since their bits are larger than any number's.
-float largest(const float* x, int64_t k) {
-  int32_t bits = 0;
-  for (int64_t kk = 0; kk < k; ++kk) {
-    int32_t b;
-    __builtin_memcpy(&b, x + kk, 4);
-    b &= 0x7fffffff;
-    bits = b > bits ? b : bits;
-  }
-  float value;
-  __builtin_memcpy(&value, &bits, 4);
-  return value;
-}
-
-/// x / scale to the nearest integer, ties to even. (The addition leaves no fraction bits; rintf is a call in
-/// the baseline.)
-int32_t quantise(float x, float scale) {
-  const float shifted = x / scale + 12582912.0f;  // 1.5 * 2^23
-  int32_t bits;
-  __builtin_memcpy(&bits, &shifted, 4);
-  return bits - 0x4b400000;
-}
-
-void prepare_row(const float* x, int64_t k, void* to) {
+void prepare_row(const float* x, int64_t k, const LinearShape& shape, void* to) {
   RowHeader* header = static_cast<RowHeader*>(to);
-  const float most = largest(x, k);
-  const bool finite = most <= 3.402823466e38f;
-  const float scale = most > 0 && finite ? most / 127.0f : 1.0f;
-  int32_t sum = 0;
-  if (kQuad == 2) {
+  const RowScale scale = row_scale(x, k, shape);
+  const int64_t count = scale.finite ? k : 0;
+  int32_t sum;
+  if constexpr (kQuad == 2) {
     int16_t* q = reinterpret_cast<int16_t*>(header + 1);
-    for (int64_t kk = 0; kk < k; ++kk) {
-      const int32_t value = finite ? quantise(x[kk], scale) : 0;
-      q[kk] = static_cast<int16_t>(value);
-      sum += value;
-    }
-    if (k % 2) q[k] = 0;
+    sum = quantise_shorts(x, count, scale, q);
+    for (int64_t kk = count; kk < units(k) * kQuad; ++kk) q[kk] = 0;
   } else {
     uint8_t* q = reinterpret_cast<uint8_t*>(header + 1);
-    for (int64_t kk = 0; kk < k; ++kk) {
-      const int32_t value = finite ? quantise(x[kk], scale) : 0;
-      q[kk] = static_cast<uint8_t>(value + (kUnsigned ? 128 : 0));
-      sum += value;
-    }
-    for (int64_t kk = k; kk % 4; ++kk) q[kk] = 0;
+    sum = quantise_bytes(x, count, scale, kUnsigned ? 0x80 : 0, q);
+    for (int64_t kk = count; kk < units(k) * kQuad; ++kk) q[kk] = 0;
   }
-  header->scale = finite ? scale : __builtin_nanf("");
-  header->sum = sum;
+  header->scale = scale.finite ? scale.scale : __builtin_nanf("");
+  header->offset = scale.zero + (kUnsigned ? 128 : 0);
+  header->sum = sum - static_cast<int32_t>(k) * scale.zero;
 }
 
 void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, const LinearShape& shape,
              void* prepared) {
   const int64_t k = shape.k;
   for (int64_t row = m0; row < m1; ++row)
-    prepare_row(x + row * ldx, k, static_cast<char*>(prepared) + row * row_bytes(k));
+    prepare_row(x + row * ldx, k, shape, static_cast<char*>(prepared) + row * row_bytes(k));
 }

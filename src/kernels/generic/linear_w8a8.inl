@@ -8,6 +8,12 @@
 // No K blocks: a panel of int8 is small enough for L2, and integer sums stay in registers.
 
 constexpr int kVecs = kPanel / kLanes;
+constexpr int kTurn = 4;  ///< units of a turn of the loop
+
+template <int N>
+struct Count {
+  static constexpr int value = N;
+};
 
 struct Tile {
   const char* panel;  ///< first panel
@@ -33,13 +39,13 @@ void finish(const Tile& t, const IVec (&sum)[M][P * kVecs]) {
     const int at = v % kVecs * kLanes;
     const Vec scale = load(header->scale + at);
     const Vec bias = t.bias ? load_first(t.bias + v * kLanes, count) : zero();
-    const IVec correction = load_int(header->correction + at), zeros = load_int(header->zero + at);
+    const IVec weights = load_int(header->sum + at), zeros = load_int(header->zero + at);
 #pragma GCC unroll 64
     for (int r = 0; r < M; ++r) {
       const RowHeader* row = reinterpret_cast<const RowHeader*>(t.rows + r * t.row_stride);
       float* y = t.y + r * t.ldy + v * kLanes;
       const Vec start = t.add ? add(load_first(y, count), bias) : bias;
-      const IVec exact = sum[r][v] - correction - zeros * set_int(row->sum);
+      const IVec exact = sum[r][v] - weights * set_int(row->offset) - zeros * set_int(row->sum);
       store_first(y, add(start, to_float(exact) * scale * broadcast(&row->scale)), count);
     }
   }
@@ -59,25 +65,38 @@ void tile(const Tile& t) {
   for (int i = 0; i < (M + 2) / 3; ++i)
     x[i] = reinterpret_cast<const uint32_t*>(t.rows + 3 * i * t.row_stride + sizeof(RowHeader));
   const int64_t panel_stride = t.panel_stride, row_units = t.row_stride / 4;
-  for (int64_t u = 0; u < t.units; ++u) {
+  // Several units a turn: the loop's own instructions and one prefetch a line would cost a tenth of the
+  // front end's slots.
+  auto turn = [&](auto count) __attribute__((always_inline)) {
+    constexpr int kCount = decltype(count)::value;
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p)
+#pragma GCC unroll 8
+      for (int line = 0; line < kCount * kPanel * kQuad; line += 64)
+        __builtin_prefetch(ahead + p * panel_stride + line, 0, 3);
+#pragma GCC unroll 8
+    for (int u = 0; u < kCount; ++u)
 #pragma GCC unroll 64
-    for (int p = 0; p < P; ++p) {
-      __builtin_prefetch(ahead + p * panel_stride, 0, 3);
-      IVec weights[kVecs];
+      for (int p = 0; p < P; ++p) {
+        IVec weights[kVecs];
 #pragma GCC unroll 64
-      for (int v = 0; v < kVecs; ++v) weights[v] = dot_weights(w + p * panel_stride + v * kLanes * kQuad);
+        for (int v = 0; v < kVecs; ++v)
+          weights[v] = dot_weights(w + p * panel_stride + (u * kPanel + v * kLanes) * kQuad);
 #pragma GCC unroll 64
-      for (int r = 0; r < M; ++r) {
-        const IVec value = dot_value(x[r / 3] + r % 3 * row_units);
+        for (int r = 0; r < M; ++r) {
+          const IVec value = dot_value(x[r / 3] + r % 3 * row_units + u);
 #pragma GCC unroll 64
-        for (int v = 0; v < kVecs; ++v) dot_into(sum[r][p * kVecs + v], value, weights[v]);
+          for (int v = 0; v < kVecs; ++v) dot_into(sum[r][p * kVecs + v], value, weights[v]);
+        }
       }
-    }
-    w += kPanel * kQuad;
-    ahead += kPanel * kQuad;
+    w += kCount * kPanel * kQuad;
+    ahead += kCount * kPanel * kQuad;
 #pragma GCC unroll 64
-    for (int i = 0; i < (M + 2) / 3; ++i) ++x[i];
-  }
+    for (int i = 0; i < (M + 2) / 3; ++i) x[i] += kCount;
+  };
+  int64_t u = 0;
+  for (; u + kTurn <= t.units; u += kTurn) turn(Count<kTurn>{});
+  for (; u < t.units; ++u) turn(Count<1>{});
   finish<M, P>(t, sum);
 }
 

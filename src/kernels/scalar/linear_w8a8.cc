@@ -18,7 +18,7 @@ void run(const LinearRun& a) {
       const int16_t* q = reinterpret_cast<const int16_t*>(x + 1);
       int32_t sum = 0;
       for (int64_t kk = 0; kk < a.shape.k; ++kk) sum += q[kk] * w[kk / kQuad * kPanel * kQuad + kk % kQuad];
-      sum -= header->zero[c] * x->sum;
+      sum -= x->offset * header->sum[c] + header->zero[c] * x->sum;
       float& y = a.y[row * a.ldy + col];
       const float bias = a.bias ? a.bias[col] : 0.0f, start = a.accumulate ? y + bias : bias;
       y = start + static_cast<float>(sum) * header->scale[c] * x->scale;

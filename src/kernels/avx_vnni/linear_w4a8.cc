@@ -1,0 +1,28 @@
+#include "kernels/avx2/vec.h"
+#include "kernels/parts.h"
+
+namespace octavo::kernels::avx_vnni {
+namespace {
+using namespace avx2;
+
+#include "kernels/avx_vnni/dot4.inl"
+
+#include "kernels/generic/int4.inl"
+
+#include "kernels/avx2/tile.inl"
+
+#include "kernels/generic/linear_w4a8.inl"
+}  // namespace
+
+constinit const LinearKernel linear_w4a8 = {
+    .name = "w4a8 avx_vnni 6x16 vnni",
+    .m_step = 1,
+    .n_step = kPanel,
+    .packed_bytes = packed_bytes,
+    .pack = pack,
+    .prepared_bytes = prepared_bytes,
+    .prepare = prepare,
+    .run = run,
+};
+
+}  // namespace octavo::kernels::avx_vnni
