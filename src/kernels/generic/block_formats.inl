@@ -12,7 +12,12 @@
 
 constexpr int kChunk = 32, kSuperChunks = 8, kVecsOfChunk = kChunk / kLanes;
 
-/// a and b of a superblock: one for every chunk, or two with kGroup = 16.
+/// log2 of the chunks that share a scale, at most a superblock.
+int group_shift(const LinearShape& shape) {
+  return shape.group <= 32 ? 0 : shape.group == 64 ? 1 : shape.group == 128 ? 2 : 3;
+}
+
+/// a and b of a superblock: one for every chunk (two with kGroup = 16), or for every group.
 struct Scales {
   alignas(64) float a[16], b[16];
 };
@@ -106,6 +111,7 @@ struct FormatDefaults {
   static constexpr bool kMin = false;  ///< b is a minimum of its own, not a multiple of a
   static constexpr bool kAdd = true;
   static constexpr bool kLinear = true;
+  static constexpr bool kGrouped = false;  ///< scales of 1 to 8 chunks each: see Grouped
   static constexpr const Table& kTable = kLinearTable;
 };
 
@@ -120,7 +126,7 @@ constexpr bool kIsBytes<Int8> = true;
 template <>
 constexpr bool kIsBytes<E4m3> = true;
 
-/// The weights of chunk `c` of a superblock.
+/// The weights of a chunk, with the scales at c.
 template <class F>
 [[gnu::always_inline]] inline void chunk_weights(const uint8_t* p, const Scales& s, int c,
                                                  Vec (&w)[kVecsOfChunk]) {
@@ -151,8 +157,8 @@ template <class F>
 template <int kOffset>
 struct OneHalf : FormatDefaults {
   static constexpr bool kAdd = kOffset != 0;
-  static int64_t header_bytes(int chunks, int64_t) { return 2 * chunks; }
-  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int64_t, Scales& s) {
+  static int64_t header_bytes(int chunks, int) { return 2 * chunks; }
+  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int, Scales& s) {
     for (int i = 0; i < kSuperChunks; i += kLanes) {
       const Vec d = load_f16(h + 2 * i);
       store(s.a + i, d);
@@ -167,8 +173,8 @@ struct OneHalf : FormatDefaults {
 /// float16 d for each chunk, then m: d code + m.
 struct TwoHalves : FormatDefaults {
   static constexpr bool kMin = true;
-  static int64_t header_bytes(int chunks, int64_t) { return 4 * chunks; }
-  [[gnu::always_inline]] static void scales(const uint8_t* h, int chunks, int64_t, Scales& s) {
+  static int64_t header_bytes(int chunks, int) { return 4 * chunks; }
+  [[gnu::always_inline]] static void scales(const uint8_t* h, int chunks, int, Scales& s) {
     for (int i = 0; i < kSuperChunks; i += kLanes) {
       store(s.a + i, load_f16(h + 2 * i));
       store(s.b + i, load_f16(h + 2 * (chunks + i)));
@@ -182,9 +188,9 @@ struct TwoHalves : FormatDefaults {
 
 /// GGUF's blocks of 32: F::codes() unpacks one.
 template <class F>
-void pack_blocks(const WeightRows& row, int64_t super, int chunks, int64_t group, uint8_t* out) {
+void pack_blocks(const WeightRows& row, int64_t super, int chunks, const LinearShape&, uint8_t* out) {
   const uint8_t* from = reinterpret_cast<const uint8_t*>(row.blocks) + super * kSuperChunks * F::kBlockBytes;
-  uint8_t* payload = out + F::header_bytes(chunks, group);
+  uint8_t* payload = out + F::header_bytes(chunks, 0);
   for (int c = 0; c < chunks; ++c, from += F::kBlockBytes) {
     uint8_t q[kChunk];
     F::codes(from, q);
@@ -274,18 +280,13 @@ struct MXFP4 : FormatDefaults {
   static constexpr const Table& kTable = kFp4Table;
   static constexpr int kBlockBytes = 17;
   static constexpr auto codes = four_bit_codes<1>;
-  static int64_t header_bytes(int chunks, int64_t) { return chunks; }
-  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int64_t, Scales& s) {
-    uint32_t bits[kSuperChunks];
-    for (int i = 0; i < kSuperChunks; ++i) {
-      const uint32_t e = h[i];
-      bits[i] = e < 2 ? 0x00200000u << e : (e - 1) << 23;  // the first two are subnormal
-    }
-    __builtin_memcpy(s.a, bits, sizeof bits);
+  static int64_t header_bytes(int chunks, int) { return chunks; }
+  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int, Scales& s) {
+    for (int i = 0; i < kSuperChunks; i += kLanes) store(s.a + i, load_half_e8m0(h + i));
   }
   static void pack_scale(const uint8_t* block, int chunk, int, uint8_t* h) { h[chunk] = block[0]; }
-  static void pack(const WeightRows& row, int64_t super, int chunks, int64_t group, uint8_t* out) {
-    if (row.blocks) return pack_blocks<MXFP4>(row, super, chunks, group, out);
+  static void pack(const WeightRows& row, int64_t super, int chunks, const LinearShape& shape, uint8_t* out) {
+    if (row.blocks) return pack_blocks<MXFP4>(row, super, chunks, shape, out);
     for (int c = 0; c < chunks; ++c) {
       const int64_t at = super * kSuperChunks + c;
       uint32_t scale;
@@ -314,15 +315,13 @@ inline void scale_and_min(const uint8_t* p, int g, uint8_t& scale, uint8_t& min)
 /// d scale code - dmin min.
 struct ScaledMins : FormatDefaults {
   static constexpr bool kMin = true;
-  static int64_t header_bytes(int, int64_t) { return 20; }
-  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int64_t, Scales& s) {
-    const float d = half_at(h), dmin = half_at(h + 2);
-    uint8_t bytes[16];
-    __builtin_memcpy(bytes, h + 4, 16);
-#pragma GCC unroll 1
-    for (int i = 0; i < 8; ++i) s.a[i] = d * static_cast<float>(bytes[i]);
-#pragma GCC unroll 1
-    for (int i = 0; i < 8; ++i) s.b[i] = -(dmin * static_cast<float>(bytes[8 + i]));
+  static int64_t header_bytes(int, int) { return 20; }
+  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int, Scales& s) {
+    const Vec d = set1(half_at(h)), dmin = set1(-half_at(h + 2));
+    for (int i = 0; i < kSuperChunks; i += kLanes) {
+      store(s.a + i, load_field<0, 255>(h + 4 + i) * d);
+      store(s.b + i, load_field<0, 255>(h + 12 + i) * dmin);
+    }
   }
   static void pack_scales(const uint8_t* block, uint8_t* h) {
     __builtin_memcpy(h, block, 4);
@@ -331,7 +330,7 @@ struct ScaledMins : FormatDefaults {
 };
 
 template <class F>
-void pack_k(const WeightRows& row, int64_t super, int, int64_t, uint8_t* out) {
+void pack_k(const WeightRows& row, int64_t super, int, const LinearShape&, uint8_t* out) {
   const uint8_t* block = reinterpret_cast<const uint8_t*>(row.blocks) + super * F::kBlockBytes;
   F::pack_scales(block, out);
   pack_k_block<F>(block, out + F::header_bytes(kSuperChunks, 0));
@@ -361,15 +360,12 @@ struct Q2_K : FormatDefaults {
   static constexpr int kGroup = 16;
   static constexpr bool kMin = true;
   static constexpr int kBlockBytes = 84;
-  static int64_t header_bytes(int, int64_t) { return 20; }
-  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int64_t, Scales& s) {
-    const float d = half_at(h), dmin = half_at(h + 2);
-    uint8_t bytes[16];
-    __builtin_memcpy(bytes, h + 4, 16);
-#pragma GCC unroll 1
-    for (int i = 0; i < 16; ++i) {
-      s.a[i] = d * static_cast<float>(bytes[i] & 15);
-      s.b[i] = -(dmin * static_cast<float>(bytes[i] >> 4));
+  static int64_t header_bytes(int, int) { return 20; }
+  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int, Scales& s) {
+    const Vec d = set1(half_at(h)), dmin = set1(-half_at(h + 2));
+    for (int i = 0; i < 2 * kSuperChunks; i += kLanes) {
+      store(s.a + i, load_field<0, 15>(h + 4 + i) * d);
+      store(s.b + i, load_field<4, 15>(h + 4 + i) * dmin);
     }
   }
   static void pack_scales(const uint8_t* block, uint8_t* h) {
@@ -384,15 +380,13 @@ struct Q2_K : FormatDefaults {
 template <int kOffset>
 struct SignedScales : FormatDefaults {
   static constexpr int kGroup = 16;
-  static int64_t header_bytes(int, int64_t) { return 18; }
-  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int64_t, Scales& s) {
-    const float d = half_at(h);
-    int8_t bytes[16];
-    __builtin_memcpy(bytes, h + 2, 16);
-#pragma GCC unroll 1
-    for (int i = 0; i < 16; ++i) {
-      s.a[i] = d * static_cast<float>(bytes[i]);
-      s.b[i] = s.a[i] * -kOffset;
+  static int64_t header_bytes(int, int) { return 18; }
+  [[gnu::always_inline]] static void scales(const uint8_t* h, int, int, Scales& s) {
+    const Vec d = set1(half_at(h));
+    for (int i = 0; i < 2 * kSuperChunks; i += kLanes) {
+      const Vec a = load_s8(reinterpret_cast<const int8_t*>(h + 2 + i)) * d;
+      store(s.a + i, a);
+      store(s.b + i, a * set1(-kOffset));
     }
   }
 };
@@ -428,28 +422,29 @@ struct Q6_K : SignedScales<32 + kCodeBias> {
 
 // ---- integers and FP8 with scales of groups (32, 64, 128, or a multiple of 256)
 
-/// Header: an entry for each group of the superblock (F::kEntryBytes, see put() and get()).
+/// Header: an entry for each group of the superblock, all first bytes of them first, and so on. A group has
+/// 2^shift chunks; one of 256 and more inputs has an entry in each of its superblocks.
 template <class F>
 struct Grouped : FormatDefaults {
-  static int64_t entries(int chunks, int64_t group) {
-    return group >= kChunk * kSuperChunks ? 1 : (chunks * kChunk + group - 1) / group;
-  }
-  static int64_t header_bytes(int chunks, int64_t group) { return entries(chunks, group) * F::kEntryBytes; }
-  [[gnu::always_inline]] static void scales(const uint8_t* h, int chunks, int64_t group, Scales& s) {
-    const int64_t count = entries(chunks, group), shared = count == 1 ? kSuperChunks : group / kChunk;
-    for (int64_t e = 0; e < count; ++e) {
-      float a, b;
-      F::get(h + e * F::kEntryBytes, a, b);
-      for (int64_t c = e * shared; c < (e + 1) * shared && c < kSuperChunks; ++c) s.a[c] = a, s.b[c] = b;
+  static constexpr bool kGrouped = true;
+  static int entries(int chunks, int shift) { return (chunks + (1 << shift) - 1) >> shift; }
+  static int64_t header_bytes(int chunks, int shift) { return entries(chunks, shift) * F::kEntryBytes; }
+  [[gnu::always_inline]] static void scales(const uint8_t* h, int chunks, int shift, Scales& s) {
+    for (int i = 0; i < kSuperChunks; i += kLanes) {
+      Vec a, b;
+      F::get(h, entries(chunks, shift), i, a, b);
+      store(s.a + i, a);
+      if (F::kAdd) store(s.b + i, b);
     }
   }
-  static void pack(const WeightRows& row, int64_t super, int chunks, int64_t group, uint8_t* out) {
-    const int64_t k0 = super * kSuperChunks * kChunk, count = entries(chunks, group);
-    for (int64_t e = 0; e < count; ++e) {
-      const int64_t g = k0 / group + e;
-      F::put(row.scales[g], row.zeros ? row.zeros[g] : 0, out + e * F::kEntryBytes);
+  static void pack(const WeightRows& row, int64_t super, int chunks, const LinearShape& shape, uint8_t* out) {
+    const int64_t k0 = super * kSuperChunks * kChunk;
+    const int shift = group_shift(shape), count = entries(chunks, shift);
+    for (int e = 0; e < count; ++e) {
+      const int64_t g = k0 / shape.group + e;
+      F::put(row.scales[g], row.zeros ? row.zeros[g] : 0, out, count, e);
     }
-    out += header_bytes(chunks, group);
+    out += count * F::kEntryBytes;
     for (int c = 0; c < chunks; ++c) {
       uint8_t q[kChunk];
       for (int i = 0; i < kChunk; ++i)
@@ -459,43 +454,40 @@ struct Grouped : FormatDefaults {
   }
 };
 
-/// Entry, 24 bits: the upper 19 of the scale (all of a float16 or bfloat16), then zero + 16 (zeros are
-/// -8..8): scale (q - zero).
+[[gnu::always_inline]] inline uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
+
+/// Entry, 24 bits: the upper 16 of the scale; the next 3 (19 are all of a float16 or bfloat16) above zero +
+/// 16 (zeros are -8..8). scale (q - zero).
 struct W4A16 : Grouped<W4A16> {
   using Plane = Nibbles;
   static constexpr const char* kName = "w4a16";
   static constexpr int kEntryBytes = 3, kStoredMore = 8;
-  static void put(float scale, int zero, uint8_t* h) {
-    uint32_t bits;
-    __builtin_memcpy(&bits, &scale, 4);
-    bits = bits >> 8 & 0xffffe0u;
-    bits |= static_cast<uint32_t>(zero + 16) & 31u;
-    for (int i = 0; i < 3; ++i) h[i] = static_cast<uint8_t>(bits >> (8 * i));
+  static void put(float scale, int zero, uint8_t* h, int count, int e) {
+    const uint16_t high = static_cast<uint16_t>(bits_of(scale) >> 16);
+    __builtin_memcpy(h + 2 * e, &high, 2);
+    h[2 * count + e] = static_cast<uint8_t>((bits_of(scale) >> 8 & 0xe0) | static_cast<uint32_t>(zero + 16));
   }
-  [[gnu::always_inline]] static void get(const uint8_t* h, float& a, float& b) {
-    uint32_t bits;
-    __builtin_memcpy(&bits, h, 4);  // the fourth byte follows: payload
-    a = __builtin_bit_cast(float, (bits & 0xffffe0u) << 8);
-    b = a * static_cast<float>(16 - 8 - kNibbleBias - static_cast<int>(bits & 31u));
+  [[gnu::always_inline]] static void get(const uint8_t* h, int count, int at, Vec& a, Vec& b) {
+    const uint8_t* rest = h + 2 * count + at;
+    a = load_split<0xe0>(h + 2 * at, rest);
+    b = a * (set1(16 - 8 - kNibbleBias) - load_field<0, 31>(rest));
   }
 };
 
-/// Entry, 32 bits: the upper 24 of the scale, then the zero: scale (q - zero).
+/// Entry, 32 bits: the upper 16 of the scale, the next 8, the zero. scale (q - zero).
 struct W8A16 : Grouped<W8A16> {
   using Plane = Int8;
   static constexpr const char* kName = "w8a16";
   static constexpr int kEntryBytes = 4, kStoredMore = 0;
-  static void put(float scale, int zero, uint8_t* h) {
-    uint32_t bits;
-    __builtin_memcpy(&bits, &scale, 4);
-    bits = (bits & 0xffffff00u) | (static_cast<uint32_t>(zero) & 255u);
-    __builtin_memcpy(h, &bits, 4);
+  static void put(float scale, int zero, uint8_t* h, int count, int e) {
+    const uint16_t high = static_cast<uint16_t>(bits_of(scale) >> 16);
+    __builtin_memcpy(h + 2 * e, &high, 2);
+    h[2 * count + e] = static_cast<uint8_t>(bits_of(scale) >> 8);
+    h[3 * count + e] = static_cast<uint8_t>(zero);
   }
-  [[gnu::always_inline]] static void get(const uint8_t* h, float& a, float& b) {
-    uint32_t bits;
-    __builtin_memcpy(&bits, h, 4);
-    a = __builtin_bit_cast(float, bits & 0xffffff00u);
-    b = a * static_cast<float>(-static_cast<int8_t>(bits & 255u));
+  [[gnu::always_inline]] static void get(const uint8_t* h, int count, int at, Vec& a, Vec& b) {
+    a = load_split<0xff>(h + 2 * at, h + 2 * count + at);
+    b = a * (zero() - load_s8(reinterpret_cast<const int8_t*>(h + 3 * count + at)));
   }
 };
 
@@ -505,12 +497,12 @@ struct FP8 : Grouped<FP8> {
   static constexpr const char* kName = "fp8";
   static constexpr bool kAdd = false;
   static constexpr int kEntryBytes = 4, kStoredMore = 0;
-  static void put(float scale, int, uint8_t* h) {
+  static void put(float scale, int, uint8_t* h, int, int e) {
     scale *= 256;
-    __builtin_memcpy(h, &scale, 4);
+    __builtin_memcpy(h + 4 * e, &scale, 4);
   }
-  [[gnu::always_inline]] static void get(const uint8_t* h, float& a, float& b) {
-    __builtin_memcpy(&a, h, 4);
-    b = 0;
+  [[gnu::always_inline]] static void get(const uint8_t* h, int, int at, Vec& a, Vec& b) {
+    a = load(reinterpret_cast<const float*>(h) + at);
+    b = zero();
   }
 };

@@ -15,7 +15,7 @@ constexpr int kColumns = 8;                                  ///< outputs decode
 
 template <class F>
 int64_t super_bytes(int chunks, const LinearShape& shape) {
-  return F::header_bytes(chunks, shape.group) + chunks * F::Plane::kBytes;
+  return F::header_bytes(chunks, group_shift(shape)) + chunks * F::Plane::kBytes;
 }
 template <class F>
 int64_t row_bytes(const LinearShape& shape) {
@@ -41,7 +41,7 @@ void pack(const WeightRows& rows, int64_t n0, int64_t n1, const LinearShape& sha
     uint8_t* out = static_cast<uint8_t*>(packed) + n * bytes;
     for (int64_t c = 0; c < chunks; c += kSuperChunks) {
       const int count = static_cast<int>(chunks - c < kSuperChunks ? chunks - c : kSuperChunks);
-      F::pack(row, c / kSuperChunks, count, shape.group, out);
+      F::pack(row, c / kSuperChunks, count, shape, out);
       out += super_bytes<F>(count, shape);
     }
     if (row.blocks) row.blocks += row.block_row_bytes;
@@ -78,7 +78,8 @@ template <int kCount>
 /// Columns [n, n + R) of M rows, straight from the packed weights. Columns past n1 repeat the last.
 template <class F, int M, int R>
 void direct_columns(const LinearRun& a, int64_t n) {
-  const int64_t bytes = row_bytes<F>(a.shape), chunks = a.shape.k / kChunk, group = a.shape.group;
+  const int64_t bytes = row_bytes<F>(a.shape), chunks = a.shape.k / kChunk;
+  const int shift = group_shift(a.shape);
   const int columns = static_cast<int>(a.n1 - n < R ? a.n1 - n : R);
   const uint8_t* from[R];
   for (int c = 0; c < R; ++c)
@@ -91,16 +92,22 @@ void direct_columns(const LinearRun& a, int64_t n) {
     const int64_t end = chunks - block < kDepthChunks ? chunks : block + kDepthChunks;
     for (int64_t first = block; first < end; first += kSuperChunks) {
       const int count = static_cast<int>(end - first < kSuperChunks ? end - first : kSuperChunks);
-      const int64_t header = F::header_bytes(count, group), size = header + count * F::Plane::kBytes;
+      const int64_t header = F::header_bytes(count, shift), size = header + count * F::Plane::kBytes;
       Scales scales[R];
 #pragma GCC unroll 1
-      for (int c = 0; c < R; ++c) F::scales(from[c], count, group, scales[c]);
+      for (int c = 0; c < R; ++c) {
+        F::scales(from[c], count, shift, scales[c]);
+        // Rows are short streams: the hardware starts anew with each. The next R of them, into L2, read 15
+        // instead of 11 GB/s (Q8_0) and 9 instead of 6 (Q4_0) with one thread among neighbours.
+        for (int64_t line = 0; line < size; line += 64) __builtin_prefetch(from[c] + R * bytes + line, 0, 2);
+      }
       for (int i = 0; i < count; ++i, x += kChunk) {
         const int64_t at = header + i * F::Plane::kBytes;
+        const int scale = F::kGrouped ? i >> shift : i;
 #pragma GCC unroll 64
         for (int c = 0; c < R; ++c) {
           Vec w[kVecsOfChunk];
-          chunk_weights<F>(from[c] + at, scales[c], i, w);
+          chunk_weights<F>(from[c] + at, scales[c], scale, w);
 #pragma GCC unroll 64
           for (int v = 0; v < kVecsOfChunk; ++v)
 #pragma GCC unroll 64
@@ -125,7 +132,8 @@ using Scratch = float[kColumns][kDepth];
 /// Inputs [first, end) (chunks) of columns [n, n + kColumns) to floats.
 template <class F>
 void decode(const LinearRun& a, int64_t n, int64_t first, int64_t end, Scratch& out) {
-  const int64_t bytes = row_bytes<F>(a.shape), group = a.shape.group;
+  const int64_t bytes = row_bytes<F>(a.shape);
+  const int shift = group_shift(a.shape);
   const int64_t size = super_bytes<F>(kSuperChunks, a.shape);
   for (int c = 0; c < kColumns; ++c) {
     const int64_t column = n + c < a.n1 ? n + c : a.n1 - 1;
@@ -134,15 +142,15 @@ void decode(const LinearRun& a, int64_t n, int64_t first, int64_t end, Scratch& 
     float* w_out = out[c];
     for (int64_t super = first; super < end; super += kSuperChunks, from += size) {
       const int count = static_cast<int>(end - super < kSuperChunks ? end - super : kSuperChunks);
-      const uint8_t* p = from + F::header_bytes(count, group);
+      const uint8_t* p = from + F::header_bytes(count, shift);
       Scales scales;
-      F::scales(from, count, group, scales);
+      F::scales(from, count, shift, scales);
       // The columns that follow are memory's next business while the tiles run.
       for (int64_t line = 0; line < size; line += 64)
         __builtin_prefetch(from + kColumns * bytes + line, 0, 2);
       for (int i = 0; i < count; ++i, p += F::Plane::kBytes, w_out += kChunk) {
         Vec w[kVecsOfChunk];
-        chunk_weights<F>(p, scales, i, w);
+        chunk_weights<F>(p, scales, F::kGrouped ? i >> shift : i, w);
 #pragma GCC unroll 8
         for (int v = 0; v < kVecsOfChunk; ++v) store(w_out + v * kLanes, w[v]);
       }

@@ -11,7 +11,10 @@
 //   Table, looked_up   codes below 16 to the integers of a table
 //   nibble_weights     a nibble plane to weights: table[code] * a (+ b with kAdd)
 //   load_f16           kLanes float16s;  half_at: one
-//   add_sums           y[0..3] += sums of four Vecs, in a fixed order
+//   load_field<s, m>   kLanes bytes b as floats (b >> s & m)
+//   load_split<m>      kLanes floats whose upper 16 bits stand in `high` and whose next 8, under mask m, in
+//   `rest` load_half_e8m0     kLanes bytes e as 2^(e - 128) add_sums           y[0..3] += sums of four Vecs,
+//   in a fixed order
 
 constexpr int kCodeBias = 0, kNibbleBias = 0;
 
@@ -70,6 +73,26 @@ OCTAVO_INLINE float half_at(const uint8_t* p) {
 }
 OCTAVO_INLINE Vec load_f16(const uint8_t* p) {
   return {Float4{half_at(p), half_at(p + 2), half_at(p + 4), half_at(p + 6)}};
+}
+
+template <int kShift, int kMask>
+OCTAVO_INLINE Vec load_field(const uint8_t* p) {
+  Vec out;
+  for (int i = 0; i < kLanes; ++i) out.v[i] = static_cast<float>(p[i] >> kShift & kMask);
+  return out;
+}
+template <int kMask>
+OCTAVO_INLINE Vec load_split(const uint8_t* high, const uint8_t* rest) {
+  UInt4 bits;
+  for (int i = 0; i < kLanes; ++i)
+    bits[i] = static_cast<uint32_t>(high[2 * i + 1] << 24 | high[2 * i] << 16 | (rest[i] & kMask) << 8);
+  return {(Float4)bits};
+}
+OCTAVO_INLINE Vec load_half_e8m0(const uint8_t* p) {
+  UInt4 bits;
+  for (int i = 0; i < kLanes; ++i)  // the first two are subnormal
+    bits[i] = p[i] < 2 ? 0x00200000u << p[i] : (uint32_t{p[i]} - 1) << 23;
+  return {(Float4)bits};
 }
 
 OCTAVO_INLINE void add_sums(float* y, Vec a, Vec b, Vec c, Vec d) {
