@@ -57,6 +57,7 @@ extern const LinearKernel linear_w8a8, linear_w4a8;
 namespace avx512_bf16 {
 extern const KernelParts parts;
 extern const LinearKernel linear_bf16;
+extern const AttentionKernel attention_bf16;
 }  // namespace avx512_bf16
 
 namespace amx {

@@ -5,8 +5,8 @@
 //   V  [token / kPack][dim][kPack]                    dims padded to 16 (never read into a result)
 //   scales (int8 only)  float [2][token]: of K, then of V; value = scale * element
 // So scores vectorise over 16 keys and values over dims, neither needs a horizontal sum, and both unpack a
-// 32-bit lane with a shift or a mask. (Pairs of dims for K and pairs of tokens for V are also what VDPBF16PS
-// and AMX take.)
+// 32-bit lane with a shift or a mask. Pairs of dims for K and pairs of tokens for V are also what VDPBF16PS
+// takes: a format with kDot multiplies packs by packs, of queries and weights rounded to bfloat16.
 //
 // A row's result depends on that row alone:
 //   - each score is one fma chain over dims, each output one over keys, in rising order in any tile;
@@ -36,7 +36,13 @@ constexpr OCTAVO_INLINE T most(T a, T b) {
 }
 constexpr int64_t round_up(int64_t x, int64_t step) { return (x + step - 1) / step * step; }
 
-struct KvF32 {
+/// What formats have in common whose products are float32.
+struct FloatProducts {
+  static constexpr bool kDot = false;
+  static OCTAVO_INLINE void multiply(Vec& sum, Vec a, Vec b) { fma_into(sum, a, b); }
+};
+
+struct KvF32 : FloatProducts {
   using Element = float;
   static constexpr int kPack = 1;
   static constexpr bool kScaled = false;         ///< a scale for each token's K and V
@@ -46,7 +52,7 @@ struct KvF32 {
   static float decode(float x) { return x; }
 };
 
-struct KvBF16 {
+struct KvBF16 : FloatProducts {
   using Element = uint16_t;
   static constexpr int kPack = 2;
   static constexpr bool kScaled = false;
@@ -68,7 +74,7 @@ constexpr float kRoundToInteger =
     12582912.0f;  // 1.5 * 2^23: added, the low mantissa bits are the nearest integer
 
 /// e4m3 without a scale: round to nearest even, beyond 448 saturated.
-struct KvFP8 {
+struct KvFP8 : FloatProducts {
   using Element = uint8_t;
   static constexpr int kPack = 1;
   static constexpr bool kScaled = false;
@@ -91,7 +97,7 @@ struct KvFP8 {
 };
 
 /// Symmetric int8 with a float32 scale for each token of each head.
-struct KvInt8 {
+struct KvInt8 : FloatProducts {
   using Element = int8_t;
   static constexpr int kPack = 1;
   static constexpr bool kScaled = true;
@@ -112,6 +118,10 @@ struct KvInt8 {
     return highest / 127.0f;
   }
 };
+
+/// Products of a pack.
+template <class Kv>
+constexpr int kProducts = Kv::kDot ? 1 : Kv::kPack;
 
 /// Where things are in a head's block.
 template <class Kv>
@@ -192,11 +202,12 @@ struct Panel {
 
 // ---- register tiles ----
 
-/// Scores of R rows against T tiles of keys. q: [k_dims][R]; scores: [R][kPanel], at the first tile.
+/// Scores of R rows against T tiles of keys. q: [k_dims][R], or with kDot [packs][R]; scores: [R][kPanel], at
+/// the first tile.
 template <class Kv, int R, int T>
 void score_tile(const float* q, const typename Kv::Element* const* k,
                 const typename Kv::Element* const* next_k, int packs, float* scores) {
-  constexpr int V = T * kTileVecs, P = Kv::kPack;
+  constexpr int V = T * kTileVecs, P = Kv::kPack, kSteps = kProducts<Kv>;
   constexpr int kChunk =
       V < 2 ? 1 : 2;  // Vecs of keys at a time: more (and what they unpack from) would spill
   Vec sum[R][V];
@@ -211,7 +222,7 @@ void score_tile(const float* q, const typename Kv::Element* const* k,
 #pragma GCC unroll 8
     for (int chunk = 0; chunk < V; chunk += kChunk)
 #pragma GCC unroll 4
-      for (int member = 0; member < P; ++member) {
+      for (int member = 0; member < kSteps; ++member) {
         Vec keys[kChunk];
 #pragma GCC unroll 4
         for (int j = 0; j < kChunk; ++j)
@@ -221,10 +232,10 @@ void score_tile(const float* q, const typename Kv::Element* const* k,
         for (int r = 0; r < R; ++r) {
           const Vec x = broadcast(q + member * R + r);
 #pragma GCC unroll 4
-          for (int j = 0; j < kChunk; ++j) fma_into(sum[r][chunk + j], x, keys[j]);
+          for (int j = 0; j < kChunk; ++j) Kv::multiply(sum[r][chunk + j], x, keys[j]);
         }
       }
-    q += P * R;
+    q += kSteps * R;
   }
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
@@ -242,52 +253,59 @@ void score_rows(const float* q, const Panel<Kv>& panel, int packs, float* scores
       score_tile<Kv, R, 1>(q, panel.k + tile, panel.next_k + tile, packs, scores + tile * kTile);
 }
 
-/// acc = acc * alpha + weights * V for R rows and C Vecs of dims. weights: [R][kPanel]; acc: [R][v_dims], at
-/// the first dim.
+/// acc = acc * alpha + weights * V for R rows and C Vecs of dims. weights: [R][kPanel], with kDot the first
+/// half of each row holds packs; acc: [R][v_dims], at the first dim.
 template <class Kv, int R, int C>
 void value_tile(const float* weights, const float* alpha, const Panel<Kv>& panel, int v_dims, int dim,
                 float* acc) {
-  constexpr int P = Kv::kPack;
+  constexpr int P = Kv::kPack, kSteps = kProducts<Kv>;
   Vec sum[R][C];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
     for (int c = 0; c < C; ++c) sum[r][c] = load(acc + int64_t{r} * v_dims + c * kLanes) * set1(alpha[r]);
-  auto add_key = [&](const typename Kv::Element* v, const float* w, int member)
+  auto add_key = [&](const typename Kv::Element* v, const float* w, int member, auto filter)
       __attribute__((always_inline)) {
     constexpr int kChunk = C < 2 ? 1 : 2;  // Vecs of values at a time: more would spill
 #pragma GCC unroll 8
     for (int c = 0; c < C; c += kChunk) {
       Vec value[kChunk];
 #pragma GCC unroll 2
-      for (int j = 0; j < kChunk; ++j) value[j] = Kv::unpack(v + (c + j) * kLanes * P, member);
+      for (int j = 0; j < kChunk; ++j) value[j] = filter(Kv::unpack(v + (c + j) * kLanes * P, member));
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
         const Vec x = broadcast(w + r * kPanel);
 #pragma GCC unroll 2
-        for (int j = 0; j < kChunk; ++j) fma_into(sum[r][c + j], x, value[j]);
+        for (int j = 0; j < kChunk; ++j) Kv::multiply(sum[r][c + j], x, value[j]);
       }
     }
   };
+  const auto all = [](Vec x) __attribute__((always_inline)) { return x; };
   const int64_t stride = int64_t{v_dims} * P;
   for (int tile = panel.tile0; tile < panel.tile1; ++tile) {
     const typename Kv::Element* v = panel.v[tile] + int64_t{dim} * P;
-    const float* w = weights + tile * kTile;
+    const float* w = weights + tile * (kTile / P * kSteps);
     const int begin = most(0, panel.first - tile * kTile), end = least(kTile, panel.last - tile * kTile);
     if (begin == 0 && end == kTile) {
       const typename Kv::Element* next = panel.next_v[tile] + int64_t{dim} * P;
-      for (int t = 0; t < kTile; t += P, v += stride, next += stride, w += P) {
+      for (int t = 0; t < kTile; t += P, v += stride, next += stride, w += kSteps) {
 #pragma GCC unroll 4
         for (int line = 0; line < C * kLanes * P; line += 64 / static_cast<int>(sizeof *v))
           prefetch_l2(next + line);
 #pragma GCC unroll 4
-        for (int member = 0; member < P; ++member) add_key(v, w + member, member);
+        for (int member = 0; member < kSteps; ++member) add_key(v, w + member, member, all);
       }
+    } else if constexpr (Kv::kDot) {  // what lies beside the seen keys in their packs may be NaN
+      for (int t = begin / P * P; t < end; t += P)
+        add_key(
+            v + t / P * stride, w + t / P, 0, [&](Vec x) __attribute__((always_inline)) {
+              return Kv::members_between(x, begin - t, end - t);
+            });
     } else {
       for (int t = begin; t < end; ++t)
 #pragma GCC unroll 4
         for (int member = 0; member < P; ++member)
-          if (t % P == member) add_key(v + t / P * stride, w + t, member);
+          if (t % P == member) add_key(v + t / P * stride, w + t, member, all);
     }
   }
 #pragma GCC unroll 16
@@ -482,6 +500,11 @@ struct Item {
       float* to = q + int64_t{row0} * layout.k_dims;
       for (int r = 0; r < count; ++r) {
         const float* from = a.q + (row0 + r) / a.group * a.ldq + int64_t{(row0 + r) % a.group} * head_dim;
+        if constexpr (Kv::kDot) {
+          for (int d = 0; d < layout.k_dims; d += Kv::kPack)
+            to[d / Kv::kPack * count + r] = Kv::pack(from + d, least(Kv::kPack, head_dim - d), scale);
+          continue;
+        }
         for (int d = 0; d < head_dim; ++d) to[d * count + r] = from[d] * scale;
         for (int d = head_dim; d < layout.k_dims; ++d) to[d * count + r] = 0;
       }
@@ -571,6 +594,7 @@ struct Item {
           state[r].sum * alpha[r] + scores_to_weights(scores + int64_t{r} * kPanel, begin, end, base);
       // What lies in the scales of slots that no row sees times 0 is not read by value_tile().
       if constexpr (Kv::kScaled) scale_tiles(scores + int64_t{r} * kPanel, panel.v_scales, begin, end);
+      if constexpr (Kv::kDot) Kv::pack_weights(scores + int64_t{r} * kPanel, begin, end);
     }
   }
 
@@ -668,6 +692,7 @@ constexpr AttentionKernel attention_kernel(const char* name) {
   return {.name = name,
           .block_step = kTile,
           .tile_rows = 8 * kScoreRows,
+          .rounds = Kv::kDot,
           .head_bytes = head_bytes<Kv>,
           .scratch_bytes = scratch_bytes<Kv>,
           .write = write_token<Kv>,
