@@ -134,7 +134,7 @@ struct AttentionKernel {
   const char* name;
   int block_step;  ///< block_size must be a multiple
   int tile_rows;   ///< best number of rows (tokens x group) of a work item
-  bool rounds;     ///< queries and softmax weights to bfloat16, for its products
+  bool rounds;     ///< softmax weights to bfloat16, for products with V
   size_t (*head_bytes)(int block_size, int head_dim);
   size_t (*scratch_bytes)(int rows, int head_dim, int block_size);
   /// Stores one token's K and V rows [head_dim] of one KV head at `offset` of its block.

@@ -4,7 +4,7 @@ namespace octavo::kernels::amx {
 
 constinit const KernelParts parts = {
     .isa = "amx",
-    .linear = {nullptr, &linear_bf16, &linear_w8a8},
+    .linear = {nullptr, &linear_bf16, &linear_w8a8, &linear_w4a8},
 };
 
 }  // namespace octavo::kernels::amx

@@ -1,6 +1,5 @@
-// BF16 KV by VDPBF16PS: two products an instruction, and K and V as they lie in memory. Queries (scaled) and
-// softmax weights are rounded to BF16; sums, maxima and the weights' sum stay float32. Decode of few heads a
-// KV head is bound by FMA and unpacking otherwise, at half of the memory's speed (attention.inl, Panel).
+// BF16 KV with products of weights and V by VDPBF16PS: two an instruction, and V as it lies in memory. The
+// weights are rounded to BF16; scores, maxima, sums and the weights' sum stay float32.
 #include "kernels/avx512/vec.h"
 #include "kernels/parts.h"
 
@@ -12,19 +11,14 @@ using namespace avx512;
 
 struct KvBF16Dot : KvBF16 {
   static constexpr bool kDot = true;
-  static OCTAVO_INLINE Vec unpack(const uint16_t* p, int) { return {_mm512_loadu_ps(p)}; }
-  static OCTAVO_INLINE void multiply(Vec& sum, Vec a, Vec b) {
+  static OCTAVO_INLINE Vec packs(const uint16_t* p) { return {_mm512_loadu_ps(p)}; }
+  static OCTAVO_INLINE void add_products(Vec& sum, Vec a, Vec b) {
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum.v) : "v"(a.v), "v"(b.v));
   }
   /// Members [begin, end) of each pack, +0 for the others.
   static OCTAVO_INLINE Vec members_between(Vec x, int begin, int end) {
     const uint32_t mask = (begin <= 0 ? 0xffffu : 0) | (end > 1 ? 0xffff0000u : 0);
     return {_mm512_and_ps(x.v, _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(mask))))};
-  }
-  /// The bits of a pack of n scaled elements.
-  static float pack(const float* x, int n, float scale) {
-    const uint32_t low = encode(x[0] * scale), high = n > 1 ? encode(x[1] * scale) : 0;
-    return __builtin_bit_cast(float, low | high << 16);
   }
   /// Weights [begin, end), multiples of kTile, to packs in the first half of the row.
   static OCTAVO_INLINE void pack_weights(float* row, int begin, int end) {
@@ -37,6 +31,6 @@ struct KvBF16Dot : KvBF16 {
 }  // namespace
 
 constinit const AttentionKernel attention_bf16 =
-    attention_kernel<KvBF16Dot>("bf16 avx512_bf16, queries and weights rounded to bf16");
+    attention_kernel<KvBF16Dot>("bf16 avx512_bf16, weights rounded to bf16");
 
 }  // namespace octavo::kernels::avx512_bf16

@@ -50,7 +50,7 @@ Layout layout(const LinearShape& shape) {
 size_t packed_bytes(const LinearShape& shape) {
   return static_cast<size_t>((shape.n + kPanel - 1) / kPanel * layout(shape).panel_bytes);
 }
-size_t prepared_bytes(int64_t m, const LinearShape& shape) {
+[[maybe_unused]] size_t prepared_bytes(int64_t m, const LinearShape& shape) {
   return static_cast<size_t>(m * layout(shape).row_bytes);
 }
 
@@ -149,8 +149,8 @@ void prepare_row(const float* x, const LinearShape& shape, const Layout& l, void
   }
 }
 
-void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, const LinearShape& shape,
-             void* prepared) {
+[[maybe_unused]] void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t,
+                              const LinearShape& shape, void* prepared) {
   const Layout l = layout(shape);
   for (int64_t row = m0; row < m1; ++row)
     prepare_row(x + row * ldx, shape, l, static_cast<char*>(prepared) + row * l.row_bytes);
