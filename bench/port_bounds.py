@@ -1,11 +1,11 @@
 """Static bounds of the linear kernels on machines that are not here: port_bounds.py BUILD [--all].
 
 Takes the innermost loop with the most products for a load (that of large batches; the others are bound by memory) from each
-kernel object's disassembly and counts its micro-operations by the
-execution ports that can take them. The bound of a loop is the largest, over all sets of ports, of the micro-operations that
-can only go there divided by the number of the ports, or the front end's. `limit` is the bound of the products alone (with
-their accumulation), so limit / bound is the fraction of the arithmetic's port limit that the loop could reach with all
-operands in L1: caches, dependencies and what is outside the loop are not in it.
+kernel object's disassembly and counts its micro-operations by the execution ports that can take them. The bound of a loop is
+the largest, over all sets of ports, of the micro-operations that can only go there divided by the number of the ports, or the
+front end's. `limit` is the bound of the products alone, with their accumulation and the conversion of integer sums, so limit
+/ bound is the fraction of the arithmetic's port limit that the loop could reach with all operands in L1: caches,
+dependencies and what is outside the loop are not in it.
 
 Ports and widths after uops.info and the vendors' optimisation manuals. A zmm operation on Zen 4 takes its pipe for two
 cycles. AMX: a tile product 16 cycles, a tile load 16 lines on the load ports.
@@ -63,7 +63,7 @@ def kinds(text):
         return ([("store", 1)] if memory else [] if name.startswith("vmov") else [("shuffle", 1)]), False
     for kind, pattern in OTHERS.items():
         if re.fullmatch(pattern, name):
-            return [(kind, 1)] + ([("load", 1)] if memory else []), name.startswith("vpadd")
+            return [(kind, 1)] + ([("load", 1)] if memory else []), name.startswith(("vpadd", "vcvtdq2ps"))
     if name.startswith("j"):
         return [], False  # fused with the compare before it
     return [("scalar", 1)] + ([("load", 1)] if memory and not name.startswith("lea") else []), False
@@ -113,7 +113,8 @@ def describe(machine, loop):
         operations, product = kinds(text)
         fused += 8 if text.startswith("tileload") else bool(operations)
         for kind, count in operations:
-            count *= factor if kind != "scalar" and not text.startswith("prefetch") and not re.search("broadcast", text) else 1
+            narrow = kind == "load" and re.search("prefetch|broadcast|1to16", text)
+            count *= 1 if kind == "scalar" or narrow else factor
             everything[kind] = everything.get(kind, 0) + count
             if product and kind != "load":
                 products[kind] = products.get(kind, 0) + count
