@@ -167,27 +167,36 @@ Team make_team(int workers) {
   return Team(options);
 }
 
-Bandwidth read_bandwidth(Team& team, size_t bytes, int repeats) {
+int64_t read_bytes(const std::byte* p, size_t bytes, int streams) {
+  return (cpu_features().avx2 ? read_avx2 : read_plain)(p, bytes, streams);
+}
+
+ReadBuffer::ReadBuffer(Team& team, size_t bytes)
+    : team_(team), bytes_(bytes), pieces_(team.size() * 8), share_(bytes / pieces_) {
   void* buffer = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   OCTAVO_CHECK(buffer != MAP_FAILED);
   madvise(buffer, bytes, MADV_HUGEPAGE);
-  std::byte* base = static_cast<std::byte*>(buffer);
-  const int pieces = team.size() * 8;
-  const size_t share = bytes / pieces;
-  team.run(pieces, [&](int piece, int) { std::memset(base + piece * share, piece + 1, share); });
+  base_ = static_cast<std::byte*>(buffer);
+  team.run(pieces_, [&](int piece, int) { std::memset(base_ + piece * share_, piece + 1, share_); });
+}
+
+ReadBuffer::~ReadBuffer() { munmap(base_, bytes_); }
+
+double ReadBuffer::pass(int streams) {
+  const double start = now();
+  team_.run(pieces_, [&](int piece, int) {
+    volatile int64_t sink = read_bytes(base_ + piece * share_, share_, streams);
+    (void)sink;
+  });
+  return static_cast<double>(share_ / streams / 256 * 256 * streams * pieces_) / (now() - start);
+}
+
+Bandwidth read_bandwidth(Team& team, size_t bytes, int repeats) {
+  ReadBuffer buffer(team, bytes);
   Bandwidth best{0, 0};
-  const auto read = cpu_features().avx2 ? read_avx2 : read_plain;
-  for (int streams = 1; streams <= 8; ++streams) {
-    const double seconds = best_of(repeats, [&] {
-      team.run(pieces, [&](int piece, int) {
-        volatile int64_t sink = read(base + piece * share, share, streams);
-        (void)sink;
-      });
-    });
-    const double rate = static_cast<double>(share / streams / 256 * 256 * streams * pieces) / seconds;
-    if (rate > best.bytes_per_second) best = {rate, streams};
-  }
-  munmap(buffer, bytes);
+  for (int streams = 1; streams <= 8; ++streams)
+    for (int i = 0; i < repeats; ++i)
+      if (const double rate = buffer.pass(streams); rate > best.bytes_per_second) best = {rate, streams};
   return best;
 }
 

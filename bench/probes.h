@@ -37,6 +37,26 @@ struct Bandwidth {
 /// Reads `bytes` (far above the last-level cache) with all workers, best over 1..8 streams a thread.
 Bandwidth read_bandwidth(Team& team, size_t bytes = size_t{1} << 28, int repeats = 20);
 
+/// Reads [p, p + bytes) on this thread as `streams` equal ranges side by side; returns something of it.
+int64_t read_bytes(const std::byte* p, size_t bytes, int streams);
+
+/// The memory that read_bandwidth() reads: one pass at a time beside what is measured, where neighbours let
+/// the bandwidth change from one second to the next.
+class ReadBuffer {
+ public:
+  explicit ReadBuffer(Team& team, size_t bytes = size_t{1} << 28);
+  ~ReadBuffer();
+  ReadBuffer(const ReadBuffer&) = delete;
+  double pass(int streams);  ///< bytes per second
+
+ private:
+  Team& team_;
+  size_t bytes_;
+  int pieces_;
+  size_t share_;  ///< of a piece
+  std::byte* base_;
+};
+
 struct Flops {
   std::string isa, format;  ///< "f32", "bf16" (dot products), "w8a8", "w4a8"
   double flops_per_second;  ///< a multiply-add counts two; all workers together

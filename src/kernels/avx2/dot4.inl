@@ -8,20 +8,30 @@ constexpr int kVecs = 2;  ///< vectors of a panel
 alignas(32) constexpr uint64_t kNibbles[4] = {0x0f0f0f0f0f0f0f0f, 0x0f0f0f0f0f0f0f0f, 0x0f0f0f0f0f0f0f0f,
                                               0x0f0f0f0f0f0f0f0f};
 
-// As assembly, mask in memory: 12 sums, 2 weights, a value and a product fill the 16 registers, and GCC would
-// keep loaded bytes for their second half, and spill.
+// As assembly: GCC would keep loaded bytes for their second half, and spill. With kFull the mask stays in
+// memory: 12 sums, 2 weights, a value and a product fill the 16 registers.
+template <bool kFull>
 OCTAVO_INLINE IVec low_nibbles(const char* p) {
   IVec out;
-  __asm__("vmovdqu %1, %0\n\tvpand %2, %0, %0"
-          : "=&x"(out.v)
-          : "m"(*reinterpret_cast<const __m256i_u*>(p)), "m"(kNibbles));
+  const __m256i_u& bytes = *reinterpret_cast<const __m256i_u*>(p);
+  if constexpr (kFull)
+    __asm__("vmovdqu %1, %0\n\tvpand %2, %0, %0" : "=&x"(out.v) : "m"(bytes), "m"(kNibbles));
+  else
+    __asm__("vpand %1, %2, %0" : "=x"(out.v) : "m"(bytes), "x"(_mm256_set1_epi8(15)));
   return out;
 }
+template <bool kFull>
 OCTAVO_INLINE IVec high_nibbles(const char* p) {
   IVec out;
-  __asm__("vmovdqu %1, %0\n\tvpsrlw $4, %0, %0\n\tvpand %2, %0, %0"
-          : "=&x"(out.v)
-          : "m"(*reinterpret_cast<const __m256i_u*>(p)), "m"(kNibbles));
+  const __m256i_u& bytes = *reinterpret_cast<const __m256i_u*>(p);
+  if constexpr (kFull)
+    __asm__("vmovdqu %1, %0\n\tvpsrlw $4, %0, %0\n\tvpand %2, %0, %0"
+            : "=&x"(out.v)
+            : "m"(bytes), "m"(kNibbles));
+  else
+    __asm__("vmovdqu %1, %0\n\tvpsrlw $4, %0, %0\n\tvpand %2, %0, %0"
+            : "=&x"(out.v)
+            : "m"(bytes), "x"(_mm256_set1_epi8(15)));
   return out;
 }
 OCTAVO_INLINE void dot_into(IVec& sum, IVec value, IVec weights) {

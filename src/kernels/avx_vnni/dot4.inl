@@ -6,6 +6,7 @@ constexpr bool kPairs = false, kUnpackAhead = false, kKeepResults = false;
 constexpr int kVecs = 2;  ///< vectors of a panel
 
 // As assembly for the reason given in avx2/dot4.inl; without a product there is a register for the mask.
+template <bool>
 OCTAVO_INLINE IVec low_nibbles(const char* p) {
   IVec out;
   __asm__("vpand %1, %2, %0"
@@ -13,6 +14,7 @@ OCTAVO_INLINE IVec low_nibbles(const char* p) {
           : "m"(*reinterpret_cast<const __m256i_u*>(p)), "x"(_mm256_set1_epi8(15)));
   return out;
 }
+template <bool>
 OCTAVO_INLINE IVec high_nibbles(const char* p) {
   IVec out;
   __asm__("vmovdqu %1, %0\n\tvpsrlw $4, %0, %0\n\tvpand %2, %0, %0"

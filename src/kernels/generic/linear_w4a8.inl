@@ -1,6 +1,8 @@
 // W4A8 tiles of M rows by P panels (int4.inl), for any IVec. Before the include, the folder's dot4.inl
 // defines, besides vec.h's and ivec.inl's operations:
-//   low_nibbles(const char*), high_nibbles(const char*)    kLanes columns' four weights each, as bytes
+//   low_nibbles<kFull>(const char*), high_nibbles<kFull>(const char*)    kLanes columns' four weights each,
+//   as
+//                                                          bytes; kFull: sums fill the registers
 //   load_bytes(const char*)                                as many that were unpacked before
 //   dot_value(const uint32_t* x), dot_into(IVec& sum, value, weights)    the products of one unit of a row
 //   dot_row(IVec* sum, const uint32_t* x, const IVec* weights)    the same with all of a panel's kVecs
@@ -106,7 +108,8 @@ OCTAVO_INLINE void run_chunk(Cursor<M>& at, Sums<M, P>& sum, bool fresh) {
     const char* from = at.weights + p * at.panel_stride + v * kLanes * 4;
     if (Plain) return load_bytes(from + quad * kPanel * 4);
     from += quad / 2 * kPanel * 4;
-    return quad % 2 ? high_nibbles(from) : low_nibbles(from);
+    constexpr bool kFull = M * P * kVecs == kAccumulators;
+    return quad % 2 ? high_nibbles<kFull>(from) : low_nibbles<kFull>(from);
   };
   if (fresh)
 #pragma GCC unroll 64
@@ -117,7 +120,7 @@ OCTAVO_INLINE void run_chunk(Cursor<M>& at, Sums<M, P>& sum, bool fresh) {
   for (int quad = 0; quad < kChunk / 4; ++quad)
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) {
-      if (!Plain && quad % 2 == 0)
+      if (M > 1 && !Plain && quad % 2 == 0)
         __builtin_prefetch(at.ahead + p * at.panel_stride + quad / 2 * kPanel * 4, 0, 3);
       IVec weights[kVecs];
 #pragma GCC unroll 8
@@ -283,8 +286,8 @@ void unpack(const Tile& t, int64_t g0, int64_t g1, char* to) {
     for (int64_t unit = 0; unit < t.layout.chunks * kChunk / 8; ++unit, from += kPanel * 4)
       for (int half = 0; half < 2; ++half)
         for (int v = 0; v < kVecs; ++v, to += kLanes * 4)
-          store_int(reinterpret_cast<int32_t*>(to),
-                    half ? high_nibbles(from + v * kLanes * 4) : low_nibbles(from + v * kLanes * 4));
+          store_int(reinterpret_cast<int32_t*>(to), half ? high_nibbles<false>(from + v * kLanes * 4)
+                                                         : low_nibbles<false>(from + v * kLanes * 4));
   }
 }
 
