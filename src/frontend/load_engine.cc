@@ -113,6 +113,23 @@ std::string gib(double bytes) {
   return out;
 }
 
+/// Lines of ModelInfo::kernels ("qkv_proj x16: bf16 avx2") with the roles of one kernel on one line.
+std::vector<std::string> by_kernel(const std::vector<std::string>& lines) {
+  std::vector<std::pair<std::string, std::string>> rows;  // kernel, its roles
+  for (const std::string& line : lines) {
+    const size_t cut = line.find(": ");
+    const std::string kernel = line.substr(cut + 2), role = line.substr(0, cut);
+    auto row = std::ranges::find(rows, kernel, &std::pair<std::string, std::string>::first);
+    if (row == rows.end())
+      rows.emplace_back(kernel, role);
+    else
+      row->second += ", " + role;
+  }
+  std::vector<std::string> out;
+  for (const auto& [kernel, roles] : rows) out.push_back(str(kernel, ": ", roles));
+  return out;
+}
+
 void log_engine(const LoadedModel& loaded, const Binding& binding, const EngineOptions& options) {
   const ModelInfo& info = loaded.engine->model_info();
   EngineStats stats = loaded.engine->stats();
@@ -120,7 +137,7 @@ void log_engine(const LoadedModel& loaded, const Binding& binding, const EngineO
                info.architecture, info.layers, info.hidden, info.vocab,
                gib(static_cast<double>(info.weight_bytes)));
   spdlog::info("Kernels: {} (CPU: {})", kernels::select().isa, cpu_features().text());
-  for (const std::string& line : info.kernels) spdlog::info("  {}", line);
+  for (const std::string& line : by_kernel(info.kernels)) spdlog::info("  {}", line);
   spdlog::info("Threads: {}", binding.text);
   spdlog::info(
       "KV cache: {} tokens in {} blocks of {} ({}); max_model_len {}, max_num_seqs {}, "
