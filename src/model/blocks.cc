@@ -137,11 +137,30 @@ void Mlp::forward(OpContext& ctx, const float* x, int64_t rows, float* residual)
   });
 }
 
-float* gather_logit_rows(const Step& step, const float* x, int64_t width) {
-  float* out = step.ctx.workspace.alloc<float>(step.input.num_logit_rows * width);
-  for (int r = 0; r < step.input.num_logit_rows; ++r)
+int64_t keep_logit_rows(const Step& step, float*& x, int64_t width) {
+  const int rows = step.input.num_logit_rows;
+  float* out = step.ctx.workspace.alloc<float>(rows * width);
+  for (int r = 0; r < rows; ++r)
     std::memcpy(out + r * width, x + step.input.logit_rows[r] * width, width * sizeof(float));
-  return out;
+  x = out;
+  return rows;
+}
+
+void LmHead::bind(Loader& loader, const Names& names, int64_t width, int64_t head_width) {
+  if (!names.project.empty()) loader.linear(project, "project_out", width, {{names.project, head_width}});
+  if (!names.norm.empty()) norm.bind(loader, names.norm, width);
+  loader.linear(weights, "lm_head", head_width, {{names.weights, loader.config().vocab}});
+}
+
+void LmHead::forward(OpContext& ctx, float* x, int64_t rows, float* logits) const {
+  Workspace::Scope scope(ctx.workspace);
+  if (!norm.weight.empty()) norm.forward(ctx, x, rows, x);
+  if (project.n) {
+    float* narrow = ctx.workspace.alloc<float>(rows * project.n);
+    linear(ctx, project, x, project.k, rows, narrow, project.n);
+    x = narrow;
+  }
+  linear(ctx, weights, x, weights.k, rows, logits, weights.n);
 }
 
 }  // namespace octavo

@@ -110,7 +110,23 @@ struct Mlp {
   void forward(OpContext& ctx, const float* x, int64_t rows, float* residual) const;
 };
 
-/// The rows of x [T, width] whose logits are wanted: [step.input.num_logit_rows, width], in the workspace.
-float* gather_logit_rows(const Step& step, const float* x, int64_t width);
+/// Past the last layer's keys only the rows whose logits are wanted matter: puts those rows of x [T, width]
+/// in its place, in the workspace, and returns how many they are.
+int64_t keep_logit_rows(const Step& step, float*& x, int64_t width);
+
+/// logits = weights(project(norm(x))). Without weights, `norm` and `project` do nothing.
+struct LmHead {
+  Norm norm;
+  Linear project;  ///< to a narrower embedding (OPT 350m)
+  Linear weights;
+
+  struct Names {
+    std::string weights, norm = {}, project = {};  ///< empty: there is none
+  };
+  /// width: of x; head_width: of the embedding.
+  void bind(Loader& loader, const Names& names, int64_t width, int64_t head_width);
+  /// Changes x.
+  void forward(OpContext& ctx, float* x, int64_t rows, float* logits) const;
+};
 
 }  // namespace octavo

@@ -24,8 +24,7 @@ class Gpt2 final : public Model {
   Embedding embedding_;
   PositionEmbedding positions_;
   std::vector<Layer> layers_;
-  Norm norm_;
-  Linear lm_head_;
+  LmHead head_;
 };
 
 Gpt2::Gpt2(Loader& loader) {
@@ -36,9 +35,8 @@ Gpt2::Gpt2(Loader& loader) {
   positions_.bind(loader, prefix + "wpe", c.max_position_embeddings, c.hidden);
   layers_.resize(c.layers);
   for (int i = 0; i < c.layers; ++i) bind_layer(loader, str(prefix, "h.", i, "."), i);
-  norm_.bind(loader, prefix + "ln_f", c.hidden);
-  const std::string head = c.tie_word_embeddings ? prefix + "wte" : "lm_head";
-  loader.linear(lm_head_, "lm_head", c.hidden, {{head, c.vocab}});
+  head_.bind(loader, {c.tie_word_embeddings ? prefix + "wte" : "lm_head", prefix + "ln_f"}, c.hidden,
+             c.hidden);
   info_ = loader.finish();
 }
 
@@ -71,15 +69,11 @@ void Gpt2::forward(OpContext& ctx, const StepInput& input, const KvStore& kv, fl
   for (const Layer& layer : layers_) {
     layer.attention_norm.forward(ctx, x, rows, normed);
     layer.attention.forward(step, normed, x);
-    if (&layer == &layers_.back()) {  // past the last keys only the wanted rows matter
-      x = gather_logit_rows(step, x, info_.hidden);
-      rows = input.num_logit_rows;
-    }
+    if (&layer == &layers_.back()) rows = keep_logit_rows(step, x, info_.hidden);
     layer.mlp_norm.forward(ctx, x, rows, normed);
     layer.mlp.forward(ctx, normed, rows, x);
   }
-  norm_.forward(ctx, x, rows, normed);
-  linear(ctx, lm_head_, normed, info_.hidden, rows, logits, info_.vocab);
+  head_.forward(ctx, x, rows, logits);
 }
 
 }  // namespace

@@ -24,8 +24,7 @@ class Llama final : public Model {
   Embedding embedding_;
   RopeTable rope_, rope_sliding_;  // the second only where sliding layers have their own
   std::vector<Layer> layers_;
-  Norm norm_;
-  Linear lm_head_;
+  LmHead head_;
 };
 
 Llama::Llama(Loader& loader, const LlamaOptions& options) {
@@ -37,9 +36,8 @@ Llama::Llama(Loader& loader, const LlamaOptions& options) {
   if (c.rope_sliding) rope_sliding_ = loader.rope_table(*c.rope_sliding);
   layers_.resize(c.layers);
   for (int i = 0; i < c.layers; ++i) bind_layer(loader, options, str(prefix, "layers.", i, "."), i);
-  norm_.bind(loader, prefix + "norm", c.hidden);
-  const std::string head = c.tie_word_embeddings ? prefix + "embed_tokens" : "lm_head";
-  loader.linear(lm_head_, "lm_head", c.hidden, {{head, c.vocab}});
+  head_.bind(loader, {c.tie_word_embeddings ? prefix + "embed_tokens" : "lm_head", prefix + "norm"}, c.hidden,
+             c.hidden);
   info_ = loader.finish();
 }
 
@@ -79,15 +77,11 @@ void Llama::forward(OpContext& ctx, const StepInput& input, const KvStore& kv, f
   for (const Layer& layer : layers_) {
     layer.attention_norm.forward(ctx, x, rows, normed);
     layer.attention.forward(step, normed, x);
-    if (&layer == &layers_.back()) {  // past the last keys only the wanted rows matter
-      x = gather_logit_rows(step, x, info_.hidden);
-      rows = input.num_logit_rows;
-    }
+    if (&layer == &layers_.back()) rows = keep_logit_rows(step, x, info_.hidden);
     layer.mlp_norm.forward(ctx, x, rows, normed);
     layer.mlp.forward(ctx, normed, rows, x);
   }
-  norm_.forward(ctx, x, rows, normed);
-  linear(ctx, lm_head_, normed, info_.hidden, rows, logits, info_.vocab);
+  head_.forward(ctx, x, rows, logits);
 }
 
 }  // namespace

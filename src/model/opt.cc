@@ -22,36 +22,32 @@ class Opt final : public Model {
  private:
   void bind_layer(Loader& loader, const std::string& prefix, int index);
   void embed(const Step& step, float* x) const;
-  void head(OpContext& ctx, const float* x, int64_t rows, float* logits) const;
 
   ModelInfo info_;
-  bool norm_first_, final_norm_, project_;
+  bool norm_first_;
   Embedding embedding_;
   PositionEmbedding positions_;
-  Linear project_in_, project_out_;  // between embedding and model width, where they differ
+  Linear project_in_;  // from the embedding's width, where it is not the model's
   std::vector<Layer> layers_;
-  Norm norm_;
-  Linear lm_head_;
+  LmHead head_;
 };
 
 Opt::Opt(Loader& loader) {
   const ModelConfig& c = loader.config();
   norm_first_ = c.norm_first;
-  final_norm_ = c.final_norm;
-  project_ = c.word_embed_proj_dim != c.hidden;
   const std::string prefix = loader.prefix({"model.decoder.", "decoder."}, "embed_tokens.weight");
   const int64_t width = c.word_embed_proj_dim;
   embedding_.bind(loader, prefix + "embed_tokens", c.vocab, width);
   positions_.bind(loader, prefix + "embed_positions", c.max_position_embeddings, c.hidden, kPositionOffset);
-  if (project_) {
-    loader.linear(project_in_, "project_in", width, {{prefix + "project_in", c.hidden}});
-    loader.linear(project_out_, "project_out", c.hidden, {{prefix + "project_out", width}});
-  }
+  const bool project = width != c.hidden;
+  if (project) loader.linear(project_in_, "project_in", width, {{prefix + "project_in", c.hidden}});
   layers_.resize(c.layers);
   for (int i = 0; i < c.layers; ++i) bind_layer(loader, str(prefix, "layers.", i, "."), i);
-  if (final_norm_) norm_.bind(loader, prefix + "final_layer_norm", c.hidden);
-  const std::string head = c.tie_word_embeddings ? prefix + "embed_tokens" : "lm_head";
-  loader.linear(lm_head_, "lm_head", width, {{head, c.vocab}});
+  head_.bind(loader,
+             {.weights = c.tie_word_embeddings ? prefix + "embed_tokens" : "lm_head",
+              .norm = c.final_norm ? prefix + "final_layer_norm" : "",
+              .project = project ? prefix + "project_out" : ""},
+             c.hidden, width);
   info_ = loader.finish();
 }
 
@@ -77,7 +73,7 @@ void Opt::bind_layer(Loader& loader, const std::string& prefix, int index) {
 void Opt::embed(const Step& step, float* x) const {
   OpContext& ctx = step.ctx;
   const int64_t tokens = step.input.num_tokens;
-  if (project_) {
+  if (project_in_.n) {
     Workspace::Scope scope(ctx.workspace);
     float* narrow = ctx.workspace.alloc<float>(tokens * project_in_.k);
     embedding_.forward(ctx, step.input.token_ids, tokens, narrow);
@@ -86,15 +82,6 @@ void Opt::embed(const Step& step, float* x) const {
     embedding_.forward(ctx, step.input.token_ids, tokens, x);
   }
   positions_.forward(step, x);
-}
-
-void Opt::head(OpContext& ctx, const float* x, int64_t rows, float* logits) const {
-  if (project_) {
-    float* narrow = ctx.workspace.alloc<float>(rows * project_out_.n);
-    linear(ctx, project_out_, x, project_out_.k, rows, narrow, project_out_.n);
-    x = narrow;
-  }
-  linear(ctx, lm_head_, x, lm_head_.k, rows, logits, lm_head_.n);
 }
 
 void Opt::forward(OpContext& ctx, const StepInput& input, const KvStore& kv, float* logits) {
@@ -109,16 +96,12 @@ void Opt::forward(OpContext& ctx, const StepInput& input, const KvStore& kv, flo
     if (norm_first_) layer.attention_norm.forward(ctx, x, rows, normed);
     layer.attention.forward(step, norm_first_ ? normed : x, x);
     if (!norm_first_) layer.attention_norm.forward(ctx, x, rows, x);
-    if (&layer == &layers_.back()) {  // past the last keys only the wanted rows matter
-      x = gather_logit_rows(step, x, info_.hidden);
-      rows = input.num_logit_rows;
-    }
+    if (&layer == &layers_.back()) rows = keep_logit_rows(step, x, info_.hidden);
     if (norm_first_) layer.mlp_norm.forward(ctx, x, rows, normed);
     layer.mlp.forward(ctx, norm_first_ ? normed : x, rows, x);
     if (!norm_first_) layer.mlp_norm.forward(ctx, x, rows, x);
   }
-  if (final_norm_) norm_.forward(ctx, x, rows, x);
-  head(ctx, x, rows, logits);
+  head_.forward(ctx, x, rows, logits);
 }
 
 }  // namespace
