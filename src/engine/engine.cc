@@ -1,8 +1,9 @@
 #include "engine/engine.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -313,13 +314,12 @@ void Engine::Impl::corrupt(Sequence* seq, const std::string& error) {
   for (const std::vector<int32_t>& blocks : seq->blocks)
     for (int32_t block : blocks)
       if (block >= 0 && parts.pool->refs(block) == 1) parts.cache->clear_block(block);
-  std::fprintf(stderr, "octavo: request %llu ended: %s\n", static_cast<unsigned long long>(seq->id),
-               error.c_str());
+  spdlog::error("request {} ended: {}", seq->id, error);
   finish(seq, FinishReason::kError, error);
 }
 
 void Engine::Impl::fail_plan(const StepPlan& plan, const std::string& error) {
-  std::fprintf(stderr, "octavo: %s; %zu requests ended\n", error.c_str(), plan.chunks.size());
+  spdlog::error("{}; {} requests ended", error, plan.chunks.size());
   parts.scheduler->discard_plan();
   for (const PlannedChunk& chunk : plan.chunks) finish(chunk.seq, FinishReason::kError, error);
 }

@@ -1,5 +1,6 @@
 #include "load/hub.h"
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -122,15 +123,6 @@ json fetch_listing(const HubOptions& options, const HubId& id) {
   return parse_json(response.body, url);
 }
 
-std::vector<std::string> listed_files(const json& listing, const HubId& id) {
-  std::vector<std::string> files;
-  JsonFields fields(listing, id.repo);
-  const json* siblings = fields.find({"siblings"});
-  if (!siblings || !siblings->is_array()) throw Error(id.repo, ": the hub's answer lists no files");
-  for (const json& item : *siblings) files.push_back(JsonFields(item, id.repo).text({"rfilename"}, ""));
-  return files;
-}
-
 /// Shards that the index of a snapshot names.
 std::vector<std::string> shards_of(const fs::path& index) {
   std::set<std::string> shards;
@@ -229,7 +221,7 @@ std::string resolve_id(const HubOptions& options, const HubId& id) {
   } catch (const Error& e) {
     std::string path = from_cache(options, id);
     if (path.empty()) throw;
-    std::fprintf(stderr, "%s; using the copy in the cache\n", e.what());
+    spdlog::warn("{}; using the copy in the cache", e.what());
     return path;
   }
 }
@@ -284,6 +276,15 @@ HubId parse_hub_id(const std::string& model) {
                 "': there is no such folder or file, and it is not a hub id (ORG/NAME or ORG/NAME:QUANT)");
   if (!out.variant.empty()) check_file_name(out.variant, out.repo);
   return out;
+}
+
+std::vector<std::string> listed_files(const json& listing, const HubId& id) {
+  std::vector<std::string> files;
+  JsonFields fields(listing, id.repo);
+  const json* siblings = fields.find({"siblings"});
+  if (!siblings || !siblings->is_array()) throw Error(id.repo, ": the hub's answer lists no files");
+  for (const json& item : *siblings) files.push_back(JsonFields(item, id.repo).text({"rfilename"}, ""));
+  return files;
 }
 
 std::vector<std::string> needed_files(const std::vector<std::string>& files, const HubId& id) {

@@ -8,6 +8,7 @@
 //   CACHE/.locks/models--ORG--NAME/ETAG.lock         flock: one process downloads a blob at a time
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,9 @@ struct HubId {
 };
 /// Error if it is not an id.
 HubId parse_hub_id(const std::string& model);
+
+/// Names in the hub's answer to /api/models/REPO/revision/REVISION; not checked yet. Error if it has none.
+std::vector<std::string> listed_files(const nlohmann::json& listing, const HubId& id);
 
 /// Of a repository's files those that a model needs. With an index, its shards are not known yet and not
 /// included. Error listing what there is if `variant` picks no or several GGUF models.
