@@ -16,35 +16,23 @@ using nlohmann::json;
 /// Position of column c within its word: the inverse of {0, 2, 4, 6, 1, 3, 5, 7}.
 constexpr std::array<int, 8> kNibbleOfColumn = {0, 4, 1, 5, 2, 6, 3, 7};
 
-int value(const uint32_t* words, int64_t row_of_words, int64_t n, int64_t column) {
-  return nibble(words[row_of_words * (n / 8) + column / 8], kNibbleOfColumn[column % 8]) - 8;
+/// Of output `column`, in a row of n / 8 words.
+int value(const uint32_t* words, int64_t column) {
+  return nibble(words[column / 8], kNibbleOfColumn[column % 8]) - 8;
 }
 
 void read_rows(const HostWeight& weight, int64_t n0, int64_t n1, std::byte* scratch,
                kernels::WeightRows& rows) {
   int8_t* q = reinterpret_cast<int8_t*>(scratch);
   rows.q = q;
+  const uint32_t* words = weight.values.as<uint32_t>();
   for (int64_t row = n0; row < n1; ++row)
-    for (int64_t k = 0; k < weight.k; ++k)
-      *q++ = static_cast<int8_t>(value(weight.values.as<uint32_t>(), k, weight.n, row));
+    for (int64_t k = 0; k < weight.k; ++k) *q++ = static_cast<int8_t>(value(words + k * (weight.n / 8), row));
 }
 
 void load(Checkpoint& checkpoint, const QuantScheme&, const std::string& prefix, HostWeight& out) {
-  const int64_t groups = out.k / out.group;
   out.values = packed_words(checkpoint, prefix + ".qweight", {out.k, out.n / 8});
-  const std::string name = prefix + ".scales";
-  const std::vector<float> scales =
-      finite_scales(checkpoint, name, checkpoint.require(name, {groups, out.n}));
-  const TensorView packed = packed_words(checkpoint, prefix + ".qzeros", {groups, out.n / 8});
-  float* out_scales = reinterpret_cast<float*>(allocate(out, out.n * groups * sizeof(float)));
-  int8_t* out_zeros = reinterpret_cast<int8_t*>(allocate(out, out.n * groups));
-  for (int64_t row = 0; row < out.n; ++row)
-    for (int64_t g = 0; g < groups; ++g) {
-      out_scales[row * groups + g] = scales[g * out.n + row];
-      out_zeros[row * groups + g] = static_cast<int8_t>(value(packed.as<uint32_t>(), g, out.n, row));
-    }
-  out.scales = {DType::kF32, {out.n, groups}, reinterpret_cast<std::byte*>(out_scales)};
-  out.zeros = {DType::kI8, {out.n, groups}, reinterpret_cast<std::byte*>(out_zeros)};
+  load_group_rows(checkpoint, prefix, 8, value, out);
   out.reader = read_rows;
 }
 

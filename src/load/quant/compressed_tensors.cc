@@ -66,21 +66,12 @@ void load_packed(Checkpoint& checkpoint, const QuantScheme& scheme, const std::s
   throw Error(origin, ": compressed-tensors ", what, " is not supported");
 }
 
-/// Outputs (0) or inputs (1) of a block that shares a scale.
-int64_t block_structure(const JsonFields& weights, int axis) {
-  const json* block = weights.find({"block_structure"});
-  if (!block || !block->is_array() || block->size() != 2 || !(*block)[axis].is_number_integer() ||
-      (*block)[axis] < 1 || (*block)[axis] > 1 << 20)
-    weights.fail({"block_structure"}, "two positive integers");
-  return (*block)[axis].get<int64_t>();
-}
-
 int64_t group_of(const JsonFields& weights, const std::string& origin) {
   const std::string strategy = weights.text({"strategy"}, "tensor");
   if (strategy == "tensor") return -1;
   if (strategy == "channel") return 0;
   if (strategy == "group") return weights.integer({"group_size"}, 0, 1, 1 << 20);
-  if (strategy == "block") return block_structure(weights, 1);
+  if (strategy == "block") return block_side(weights, "block_structure", 1);
   refuse(origin, "weight strategy '" + strategy + "'");
 }
 
@@ -114,7 +105,7 @@ void parse_group(const json& group_json, const std::string& default_format, cons
   parse_activations(group, origin, out);
   const bool float_input = out.activations == QuantScheme::Activations::kFloat;
   if (type == "float" && out.bits == 8) {
-    if (weights.find({"block_structure"})) out.group_rows = block_structure(weights, 0);
+    if (weights.find({"block_structure"})) out.group_rows = block_side(weights, "block_structure", 0);
     out.load = load_fp8;
     out.format = kernels::WeightFormat::kFP8;
   } else if (format == "pack-quantized" && out.bits == 4) {

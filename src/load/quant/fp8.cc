@@ -40,12 +40,9 @@ bool parse_fp8(const json& config, const std::string& origin, const std::string&
                         ? QuantScheme::Activations::kStaticTensor
                         : QuantScheme::Activations::kDynamicToken;
   out.group = -1;
-  if (const json* block = fields.find({"weight_block_size"})) {
-    if (!block->is_array() || block->size() != 2 || !(*block)[0].is_number_integer() ||
-        !(*block)[1].is_number_integer() || (*block)[0] < 1 || (*block)[1] < 1)
-      fields.fail({"weight_block_size"}, "two positive integers");
-    out.group_rows = (*block)[0].get<int64_t>();
-    out.group = (*block)[1].get<int64_t>();
+  if (fields.find({"weight_block_size"})) {
+    out.group_rows = block_side(fields, "weight_block_size", 0);
+    out.group = block_side(fields, "weight_block_size", 1);
     out.scale_name = "weight_scale_inv";
   }
   return true;

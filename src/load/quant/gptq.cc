@@ -1,7 +1,8 @@
 // GPTQ (Frantar et al. 2022, arXiv 2210.17323) as AutoGPTQ and GPTQModel write it:
 //   qweight I32 [k * bits / 32, n]  packed along k, low bits first
-//   qzeros  I32 [groups, n * bits / 32]  packed along n, stored minus one (checkpoint_format gptq; gptq_v2
-//   stores it as is) scales  F16 [groups, n], g_idx I32 [k] w = (q - zero) * scale[g_idx[k]]
+//   qzeros  I32 [groups, n * bits / 32]  packed along n, minus one (checkpoint_format gptq; gptq_v2: as it
+//   is) scales  F16 [groups, n], g_idx I32 [k]
+// w = (q - zero) * scale[g_idx[k]]
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -37,28 +38,14 @@ void read_rows(const HostWeight& weight, int64_t n0, int64_t n1, std::byte* scra
 template <int kBits>
 void load(Checkpoint& checkpoint, const QuantScheme& scheme, const std::string& prefix, HostWeight& out) {
   constexpr int kPerWord = 32 / kBits;
-  const int64_t groups = out.k / out.group;
   if (out.k % kPerWord)
     throw Error(checkpoint.origin(), ": '", prefix, "' has ", out.k, " inputs, which are not whole words");
   out.values = packed_words(checkpoint, prefix + ".qweight", {out.k / kPerWord, out.n});
-  const std::string name = prefix + ".scales";
-  const std::vector<float> scales =
-      finite_scales(checkpoint, name, checkpoint.require(name, {groups, out.n}));
-  const TensorView packed = packed_words(checkpoint, prefix + ".qzeros", {groups, out.n / kPerWord});
-  float* out_scales = reinterpret_cast<float*>(allocate(out, out.n * groups * sizeof(float)));
-  int8_t* out_zeros = reinterpret_cast<int8_t*>(allocate(out, out.n * groups));
-  const int stored_less = scheme.scale_name == "gptq_v2" ? 0 : 1;
-  bool any_zero = false;
-  for (int64_t row = 0; row < out.n; ++row)
-    for (int64_t g = 0; g < groups; ++g) {
-      const uint32_t word = packed.as<uint32_t>()[g * (out.n / kPerWord) + row / kPerWord];
-      const int zero = field<kBits>(word, row % kPerWord) + stored_less - (1 << (kBits - 1));
-      out_scales[row * groups + g] = scales[g * out.n + row];
-      out_zeros[row * groups + g] = static_cast<int8_t>(std::min(zero, 127));
-      any_zero = any_zero || zero != 0;
-    }
-  out.scales = {DType::kF32, {out.n, groups}, reinterpret_cast<std::byte*>(out_scales)};
-  if (any_zero) out.zeros = {DType::kI8, {out.n, groups}, reinterpret_cast<std::byte*>(out_zeros)};
+  const int centre = (1 << (kBits - 1)) - (scheme.zeros_less_one ? 1 : 0);
+  auto zero = [centre](const uint32_t* words, int64_t column) {
+    return field<kBits>(words[column / kPerWord], column % kPerWord) - centre;
+  };
+  load_group_rows(checkpoint, prefix, kPerWord, zero, out);
   if (checkpoint.find(prefix + ".g_idx")) load_group_order(checkpoint, prefix + ".g_idx", out);
   out.reader = read_rows<kBits>;
 }
@@ -74,7 +61,7 @@ bool parse_gptq(const json& config, const std::string& origin, const std::string
   out.group = std::max<int64_t>(0, fields.integer({"group_size"}, 128, -1, 1 << 20));
   out.symmetric = fields.boolean({"sym"}, true);
   out.act_order = fields.boolean({"desc_act"}, false);
-  out.scale_name = fields.text({"checkpoint_format"}, "gptq");
+  out.zeros_less_one = fields.text({"checkpoint_format"}, "gptq") != "gptq_v2";
   out.load = out.bits == 4 ? load<4> : load<8>;
   out.format = out.bits == 4 ? kernels::WeightFormat::kW4A16 : kernels::WeightFormat::kW8A16;
   return true;

@@ -4,12 +4,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "load/host_weight.h"
 
 namespace octavo {
+
+class JsonFields;
 
 /// What quantization_config says of one layer.
 struct QuantScheme {
@@ -26,6 +29,7 @@ struct QuantScheme {
   Activations activations = Activations::kFloat;
   bool activations_symmetric = true;
   std::string scale_name = "weight_scale";
+  bool zeros_less_one = false;  ///< GPTQ's first format stores each zero minus one
 };
 
 /// True, and the scheme, if the layer `prefix` is quantised; false if the config leaves it alone. Error
@@ -34,7 +38,8 @@ bool find_scheme(const nlohmann::json& config, const std::string& origin, const 
                  QuantScheme& out);
 
 /// Whether `pattern` of an ignore or target list names the layer: "re:REGEX" (matched from the start, as
-/// Python's re.match), the name itself, or its end after a dot.
+/// Python's re.match), the name itself, or its end after a dot. Error for an expression that does not compile
+/// or backtracks beyond all reason.
 bool names_layer(const std::string& pattern, const std::string& prefix);
 
 namespace quant {
@@ -63,12 +68,19 @@ void load_scales(Checkpoint& checkpoint, const QuantScheme& scheme, const std::s
 /// words are read as they lie.
 TensorView packed_words(Checkpoint& checkpoint, const std::string& name, const Shape& shape);
 
-/// Scales of this shape as float32. Error naming the tensor for NaN or infinity (BL-42).
-std::vector<float> finite_scales(Checkpoint& checkpoint, const std::string& name, const TensorView& stored);
+/// The layout that AWQ and GPTQ share: `prefix`.scales [groups, n] and `prefix`.qzeros [groups, n /
+/// per_word], into out.scales and out.zeros [n, groups] (no zeros where all are 0). `zero` reads a centred
+/// zero: output column `column` of the row of words that it is given.
+void load_group_rows(Checkpoint& checkpoint, const std::string& prefix, int64_t per_word,
+                     const std::function<int(const uint32_t* words, int64_t column)>& zero, HostWeight& out);
 
 /// out.permutation from g_idx: inputs sorted by group, stable. Error for groups out of range or of uneven
 /// size.
 void load_group_order(Checkpoint& checkpoint, const std::string& name, HostWeight& out);
+
+/// Outputs (axis 0) or inputs (axis 1) of a block that shares a scale: `key` holds both. Error if it does
+/// not.
+int64_t block_side(const JsonFields& fields, const char* key, int axis);
 
 /// Memory owned by the weight.
 std::byte* allocate(HostWeight& out, size_t bytes);

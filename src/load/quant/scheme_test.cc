@@ -34,6 +34,15 @@ TEST(Scheme, NamesLayers) {
   EXPECT_FALSE(names_layer("re:layers", "model.layers.1"));  // re.match is anchored at the start
 }
 
+// std::regex would recurse for each of these until the stack ends, or backtrack for years.
+TEST(Scheme, RefusesExpressionsThatNeverEnd) {
+  const std::string prefix = "model.layers.0.self_attn.q_projection";
+  EXPECT_THROW(names_layer("re:(([a-z0-9_.]+)*)*[A-Z]", prefix), Error);
+  EXPECT_THROW(names_layer("re:" + std::string(100'000, '(') + std::string(100'000, ')'), prefix), Error);
+  EXPECT_THROW(names_layer("re:(?:(?:a{1000}){1000}){1000}", prefix), Error);
+  EXPECT_FALSE(names_layer("re:" + std::string(10'000, 'a'), prefix));
+}
+
 TEST(Scheme, ReadsPublishedConfigs) {
   using kernels::WeightFormat;
   const std::string layer = "model.layers.0.mlp.up_proj";
@@ -58,8 +67,11 @@ TEST(Scheme, RefusesWhatItDoesNotKnow) {
   EXPECT_THROW(find_scheme(json{{"quant_method", "gptq"}, {"bits", 3}}, "f", "m", scheme), Error);
   EXPECT_THROW(find_scheme(json{{"quant_method", "awq"}, {"version", "gemv"}}, "f", "m", scheme), Error);
   EXPECT_THROW(find_scheme(json{{"quant_method", "compressed-tensors"}}, "f", "m", scheme), Error);
-  EXPECT_THROW(find_scheme(json{{"quant_method", "fp8"}, {"weight_block_size", {0, 128}}}, "f", "m", scheme),
-               Error);
+  for (const json& broken :
+       {json({0, 128}), json({128, INT64_MAX}), json({UINT64_MAX, 128}), json({128}), json("x")})
+    EXPECT_THROW(find_scheme(json{{"quant_method", "fp8"}, {"weight_block_size", broken}}, "f", "m", scheme),
+                 Error)
+        << broken;
 }
 
 TEST(Scheme, RefusesBrokenBlockStructures) {
@@ -78,15 +90,6 @@ TEST(Scheme, RefusesBrokenBlockStructures) {
     EXPECT_THROW(find_scheme(block(broken), "f", "m", scheme), Error) << broken;
 }
 
-std::string error_of(Checkpoint& checkpoint, const ModelConfig& config, int64_t k) {
-  try {
-    linear_weight(checkpoint, config, "m", 16, k);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 /// A checkpoint of one GPTQ or AWQ layer "m" of 16 outputs and 32 inputs in one group.
 struct PackedLayer {
   std::vector<uint32_t> words = std::vector<uint32_t>(256, 0x88888888u);
@@ -94,8 +97,18 @@ struct PackedLayer {
   bool awq = false;
   DType qweight = DType::kI32, qzeros = DType::kI32;
   bool with_zeros = true;
+  std::string checkpoint_format = "gptq";
 
   std::string error(int64_t k = 32) {
+    try {
+      load(k);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+
+  HostWeight load(int64_t k = 32) {
     Checkpoint out("folder");
     auto add = [&](const char* name, DType dtype, const Shape& shape, const void* data) {
       out.add({{std::string("m.") + name, dtype, shape, "file"}, static_cast<const std::byte*>(data), 0});
@@ -105,9 +118,11 @@ struct PackedLayer {
     add("scales", DType::kF32, {1, 16}, scales.data());
     ModelConfig config;
     config.origin = "config.json";
-    config.quantization =
-        std::make_shared<json>(json{{"quant_method", awq ? "awq" : "gptq"}, {"bits", 4}, {"group_size", -1}});
-    return error_of(out, config, k);
+    config.quantization = std::make_shared<json>(json{{"quant_method", awq ? "awq" : "gptq"},
+                                                      {"bits", 4},
+                                                      {"group_size", -1},
+                                                      {"checkpoint_format", checkpoint_format}});
+    return linear_weight(out, config, "m", 16, k);
   }
 };
 
@@ -130,6 +145,18 @@ TEST(HostWeight, PackedWordsAndScalesAreChecked) {
     EXPECT_EQ(no_number.error(), "folder: tensor 'm.scales' holds a scale that is not finite");
   }
   EXPECT_EQ(PackedLayer().error(36), "folder: 'm' has 36 inputs, which are not whole words");
+}
+
+// Zeros of 8 are the centre; GPTQ's first format means 9 by them.
+TEST(HostWeight, StoredZeros) {
+  PackedLayer gptq, gptq_v2, awq;
+  gptq_v2.checkpoint_format = "gptq_v2";
+  awq.awq = true;
+  const HostWeight shifted = gptq.load();
+  ASSERT_TRUE(shifted.zeros.data);
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(shifted.zeros.as<int8_t>()[i], 1);
+  EXPECT_FALSE(gptq_v2.load().zeros.data);
+  EXPECT_FALSE(awq.load().zeros.data);
 }
 
 // The same numbers stored in two ways give the same canonical rows.
