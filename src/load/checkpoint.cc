@@ -93,17 +93,14 @@ TensorView Checkpoint::view(Slot& slot) {
   bool aligned = reinterpret_cast<uintptr_t>(entry.data) % alignment(entry.info.dtype) == 0;
   if (aligned && entry.interleaved_heads == 0) return out;
   if (!slot.copy) {
-    int64_t row_bytes = out.row_bytes();
-    int64_t rows = out.shape.rank < 2 ? 1 : out.shape.elements() / out.shape[out.shape.rank - 1];
-    if (out.shape.rank == 1 && entry.interleaved_heads) {  // a bias: its rows are single elements
-      rows = out.shape[0];
-      row_bytes = info(out.dtype).block_bytes;
-    }
-    slot.copy = std::make_unique_for_overwrite<std::byte[]>(rows * row_bytes);
-    if (entry.interleaved_heads)
-      copy_deinterleaved(entry.data, slot.copy.get(), rows, row_bytes, entry.interleaved_heads);
+    const DTypeInfo& type = info(out.dtype);
+    const int64_t bytes = out.shape.elements() / type.block_elements * type.block_bytes;
+    slot.copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    if (entry.interleaved_heads)  // of a bias, the rows are single elements
+      copy_deinterleaved(entry.data, slot.copy.get(), out.shape[0], bytes / out.shape[0],
+                         entry.interleaved_heads);
     else
-      std::memcpy(slot.copy.get(), entry.data, rows * row_bytes);
+      std::memcpy(slot.copy.get(), entry.data, bytes);
   }
   out.data = slot.copy.get();
   return out;

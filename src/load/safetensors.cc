@@ -44,13 +44,16 @@ uint64_t read_shape(const json& list, DType dtype, const std::string& where, Sha
   if (!list.is_array()) throw Error(where, ": shape is not an array");
   if (list.size() > kMaxDims) throw Error(where, ": ", list.size(), " dimensions, at most ", kMaxDims);
   uint64_t bytes = info(dtype).block_bytes;
+  bool empty = false;
   for (const json& item : list) {
     uint64_t dim = unsigned_value(item, where + ": shape");
-    if (dim > INT64_MAX || __builtin_mul_overflow(bytes, dim, &bytes))
+    // A dimension of 0 does not excuse the others: rows are multiplied by themselves later.
+    if (__builtin_mul_overflow(bytes, std::max<uint64_t>(dim, 1), &bytes) || bytes > INT64_MAX)
       throw Error(where, ": shape overflows");
+    empty = empty || dim == 0;
     shape.dims[shape.rank++] = static_cast<int64_t>(dim);
   }
-  return bytes;
+  return empty ? 0 : bytes;
 }
 
 Range read_tensor(const std::string& name, const json& item, const std::string& path, uint64_t data_bytes,

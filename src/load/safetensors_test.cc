@@ -68,6 +68,20 @@ TEST(Safetensors, UnalignedDataIsRealigned) {
   EXPECT_EQ(*b.as<float>(), 7);
 }
 
+// An empty tensor has no rows to count; its other dimensions may not overflow either.
+TEST(Safetensors, EmptyTensorsAreHarmless) {
+  TempFolder folder;
+  std::string header = R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                       R"("b":{"dtype":"F32","shape":[5,0],"data_offsets":[1,1]}})";
+  folder.write("model.safetensors", safetensors_bytes(header, "x"));
+  Checkpoint checkpoint = open_safetensors(folder.path());
+  EXPECT_EQ(checkpoint.get("b").shape.elements(), 0);
+  folder.write(
+      "model.safetensors",
+      safetensors_bytes(R"({"a":{"dtype":"F32","shape":[0,4611686018427387904],"data_offsets":[0,0]}})", ""));
+  EXPECT_TRUE(contains(error_of([&] { open_safetensors(folder.path()); }), "'a': shape overflows"));
+}
+
 struct Bad {
   std::string header, message;
   size_t data = 12;
