@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "cli/command.h"
 
 namespace octavo {
@@ -29,63 +30,95 @@ std::string normalise(const std::string& argument) {
   return out;
 }
 
-/// Plain scalars that read as JSON are that (numbers, true, null); all else is text.
-nlohmann::ordered_json to_json(const YAML::Node& node) {
-  using Json = nlohmann::ordered_json;
-  if (node.IsMap()) {
-    Json out = Json::object();
-    for (const auto& item : node) out[item.first.as<std::string>()] = to_json(item.second);
-    return out;
-  }
-  if (node.IsSequence()) {
-    Json out = Json::array();
-    for (const YAML::Node& item : node) out.push_back(to_json(item));
-    return out;
-  }
-  if (node.IsNull()) return nullptr;
-  std::string text = node.as<std::string>();
-  Json value = node.Tag() == "!" ? Json(Json::value_t::discarded) : Json::parse(text, nullptr, false);
-  return value.is_primitive() && !value.is_discarded() ? value : Json(text);
-}
+/// A YAML document as arguments. Aliases may make it endless (a list that holds itself) or explode (each
+/// level names the one below ten times), so the values are counted.
+class ConfigReader {
+ public:
+  explicit ConfigReader(const std::string& path) : path_(path) {}
 
-void append_value(const std::string& flag, const YAML::Node& value, const std::string& path,
-                  std::vector<std::string>& out) {
-  if (value.IsSequence()) {
-    out.push_back(flag);
-    for (const YAML::Node& item : value) out.push_back(item.as<std::string>());
-  } else if (value.IsScalar()) {
-    std::string text = value.as<std::string>();
-    if (text == "true" || text == "True")
-      out.push_back(flag);
-    else if (text == "false" || text == "False")
-      out.push_back("--no-" + flag.substr(2));
-    else if (flag == "--model")
-      out.push_back(text);  // the positional
-    else
-      out.insert(out.end(), {flag, text});
-  } else if (value.IsMap()) {
-    out.insert(out.end(), {flag, to_json(value).dump()});  // such flags take JSON
-  } else if (!value.IsNull()) {
-    throw Error(path, ": ", flag.substr(2), ": expected a value, a list or a map");
+  std::vector<std::string> arguments(const YAML::Node& root) {
+    if (!root.IsMap()) fail("expected a map of flags");
+    for (const auto& item : root) append(normalise("--" + text(item.first)), item.second);
+    return std::move(out_);
   }
-}
+
+ private:
+  static constexpr int kMaxValues = 10'000, kMaxDepth = 32;
+
+  [[noreturn]] void fail(const std::string& what) const { throw Error("--config ", path_, ": ", what); }
+
+  std::string text(const YAML::Node& node) {
+    if (++values_ > kMaxValues) fail(str("more than ", kMaxValues, " values"));
+    if (!node.IsScalar()) fail("expected a plain value as a name and within a list");
+    return node.as<std::string>();
+  }
+
+  /// Plain scalars that read as JSON are that (numbers, true, null); all else is text.
+  nlohmann::ordered_json json(const YAML::Node& node, int depth) {
+    using Json = nlohmann::ordered_json;
+    if (++values_ > kMaxValues || depth > kMaxDepth)
+      fail(str("more than ", kMaxValues, " values or ", kMaxDepth, " levels"));
+    if (node.IsMap()) {
+      Json out = Json::object();
+      for (const auto& item : node) out[text(item.first)] = json(item.second, depth + 1);
+      return out;
+    }
+    if (node.IsSequence()) {
+      Json out = Json::array();
+      for (const YAML::Node& item : node) out.push_back(json(item, depth + 1));
+      return out;
+    }
+    if (node.IsNull()) return nullptr;
+    std::string scalar = text(node);
+    Json value = node.Tag() == "!" ? Json(Json::value_t::discarded) : Json::parse(scalar, nullptr, false);
+    return value.is_primitive() && !value.is_discarded() ? value : Json(scalar);
+  }
+
+  void append(const std::string& flag, const YAML::Node& value) {
+    if (value.IsSequence()) {
+      out_.push_back(flag);
+      for (const YAML::Node& item : value) out_.push_back(text(item));
+    } else if (value.IsScalar()) {
+      append_scalar(flag, text(value));
+    } else if (value.IsMap()) {  // such flags take JSON
+      out_.insert(out_.end(),
+                  {flag, json(value, 0).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)});
+    } else if (!value.IsNull()) {
+      fail(flag.substr(2) + ": expected a value, a list or a map");
+    }
+  }
+
+  void append_scalar(const std::string& flag, const std::string& value) {
+    if (value == "true" || value == "True")
+      out_.push_back(flag);
+    else if (value == "false" || value == "False")
+      out_.push_back("--no-" + flag.substr(2));
+    else if (flag == "--model")
+      out_.push_back(value);  // the positional
+    else
+      out_.insert(out_.end(), {flag, value});
+  }
+
+  const std::string& path_;
+  int values_ = 0;
+  std::vector<std::string> out_;
+};
 
 }  // namespace
 
-std::vector<std::string> read_config_file(const std::string& path) {
-  if (!path.ends_with(".yaml") && !path.ends_with(".yml"))
-    throw Error("--config ", path, ": expected a .yaml file");
-  YAML::Node root;
+std::vector<std::string> parse_config_file(const std::string& text, const std::string& path) {
   try {
-    root = YAML::LoadFile(path);
+    return ConfigReader(path).arguments(YAML::Load(text));
   } catch (const YAML::Exception& e) {
     throw Error("--config ", path, ": ", e.what());
   }
-  if (!root.IsMap()) throw Error("--config ", path, ": expected a map of flags");
-  std::vector<std::string> out;
-  for (const auto& item : root)
-    append_value(normalise("--" + item.first.as<std::string>()), item.second, path, out);
-  return out;
+}
+
+std::vector<std::string> read_config_file(const std::string& path) {
+  constexpr size_t kMaxFile = 1 << 20;
+  if (!path.ends_with(".yaml") && !path.ends_with(".yml"))
+    throw Error("--config ", path, ": expected a .yaml file");
+  return parse_config_file(read_text_file(path, kMaxFile), path);
 }
 
 std::vector<std::string> normalise_arguments(const std::vector<std::string>& arguments) {

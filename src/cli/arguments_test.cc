@@ -48,6 +48,26 @@ TEST(Arguments, ConfigFileComesFirst) {
   std::remove(path.c_str());
 }
 
+// Aliases can make a value endless, or double it at each level.
+TEST(Arguments, ConfigFileIsBounded) {
+  auto message = [](const std::string& text) -> std::string {
+    try {
+      parse_config_file(text, "c.yaml");
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message("a: {b: &x [*x]}\n").find("c.yaml: more than"), std::string::npos);
+  std::string doubling = "a0: &a0 [1, 1]\n";
+  for (int i = 1; i < 40; ++i) doubling += str("a", i, ": &a", i, " {x: *a", i - 1, ", y: *a", i - 1, "}\n");
+  EXPECT_NE(message(doubling).find("c.yaml: more than"), std::string::npos);
+  EXPECT_NE(message("{[1]: 2}\n").find("c.yaml: expected a plain value"), std::string::npos);
+  EXPECT_NE(message("a: [[1]]\n").find("c.yaml: expected a plain value"), std::string::npos);
+  EXPECT_NE(message("- a\n").find("c.yaml: expected a map"), std::string::npos);
+  EXPECT_NE(message("a: [").find("c.yaml: "), std::string::npos);
+}
+
 TEST(Arguments, NearestFlag) {
   Strings flags{"--port", "--host", "--max-model-len", "--max-num-seqs"};
   EXPECT_EQ(nearest("--prot", flags), "--port");

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 
 #include "base/error.h"
 
@@ -13,9 +14,18 @@ namespace {
 using Json = nlohmann::json;
 using Random = std::mt19937_64;
 
+/// Tokens or prompts; more is a mistake in a flag or file.
+constexpr int64_t kMaxLength = int64_t{1} << 30;
+
 struct Ratios {
   double input = 0, output = 0;
 };
+
+/// 0 where there is none, -1 for what is no number.
+double ratio_at(const Json& object, const char* key) {
+  auto it = object.find(key);
+  return it == object.end() ? 0 : it->is_number() ? it->get<double>() : -1;
+}
 
 Ratios parse_ratios(const std::string& text) {
   Json value = Json::parse(text, nullptr, false);
@@ -23,11 +33,12 @@ Ratios parse_ratios(const std::string& text) {
   if (value.is_number())
     out = {value.get<double>(), value.get<double>()};
   else if (value.is_object())
-    out = {value.value("input", 0.0), value.value("output", 0.0)};
+    out = {ratio_at(value, "input"), ratio_at(value, "output")};
   else
-    throw Error("--random-range-ratio ", text, ": expected a number or {\"input\": r, \"output\": r}");
+    out.input = -1;
   if (out.input < 0 || out.input >= 1 || out.output < 0 || out.output >= 1)
-    throw Error("--random-range-ratio ", text, ": expected ratios in [0, 1)");
+    throw Error("--random-range-ratio ", text,
+                ": expected a number or {\"input\": r, \"output\": r}, ratios in [0, 1)");
   return out;
 }
 
@@ -94,60 +105,83 @@ std::vector<BenchRequest> prefix_requests(const DatasetOptions& o, const BenchTo
   return out;
 }
 
-Json read_dataset(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw Error("--dataset-path ", path, ": cannot be read");
+Json parse_dataset(std::string_view text, const std::string& path) {
   if (!path.ends_with(".jsonl")) {
-    Json out = Json::parse(file, nullptr, false);
+    Json out = Json::parse(text, nullptr, false);
     if (!out.is_array()) throw Error("--dataset-path ", path, ": expected a JSON array");
     return out;
   }
   Json out = Json::array();
-  for (std::string line; std::getline(file, line);) {
-    if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    Json item = Json::parse(line, nullptr, false);
-    if (!item.is_object())
-      throw Error("--dataset-path ", path, ": line ", out.size() + 1, ": expected a JSON object");
+  for (size_t start = 0, line = 1; start < text.size(); ++line) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    const std::string_view object = text.substr(start, end - start);
+    start = end + 1;
+    if (object.find_first_not_of(" \t\r") == object.npos) continue;
+    Json item = Json::parse(object, nullptr, false);
+    if (!item.is_object()) throw Error("--dataset-path ", path, ": line ", line, ": expected a JSON object");
     out.push_back(std::move(item));
   }
   return out;
 }
 
+/// The text at a key of an object; empty where either is of another kind.
+std::string text_at(const Json& object, const char* key) {
+  auto it = object.is_object() ? object.find(key) : object.end();
+  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
 /// First two turns; lengths outside vLLM's bounds are left out.
-bool add_conversation(const Json& item, const DatasetOptions& o, const BenchTokenizer& tokenizer,
+void add_conversation(const Json& item, const DatasetOptions& o, const BenchTokenizer& tokenizer,
                       std::vector<BenchRequest>& out) {
   auto turns = item.find("conversations");
-  if (turns == item.end() || !turns->is_array() || turns->size() < 2) return false;
-  std::string prompt = (*turns)[0].value("value", ""), reply = (*turns)[1].value("value", "");
+  if (turns == item.end() || !turns->is_array() || turns->size() < 2) return;
+  std::string prompt = text_at((*turns)[0], "value"), reply = text_at((*turns)[1], "value");
   BenchRequest request{.text = prompt, .ids = tokenizer.encode(prompt), .output_len = o.fixed_output_len};
   if (request.output_len == 0) request.output_len = static_cast<int64_t>(tokenizer.encode(reply).size());
   int64_t length = static_cast<int64_t>(request.ids.size());
-  if (length < 4 || length > 1024 || request.output_len < 4 || length + request.output_len > 2048)
-    return false;
+  if (length < 4 || length > 1024 || request.output_len < 4 || length + request.output_len > 2048) return;
   out.push_back(std::move(request));
-  return true;
+}
+
+void add_custom(const Json& item, const DatasetOptions& o, const BenchTokenizer& tokenizer,
+                std::vector<BenchRequest>& out) {
+  constexpr int64_t kDefault = 256;
+  std::string prompt = text_at(item, "prompt");
+  if (prompt.empty()) return;
+  int64_t length = o.fixed_output_len;
+  if (length == 0) {
+    auto it = item.find("output_tokens");
+    if (it != item.end() && (!it->is_number_integer() || *it < 1 || *it > kMaxLength))
+      throw Error("--dataset-path ", o.path, ": output_tokens of a prompt is not an integer in [1, ",
+                  kMaxLength, "]");
+    length = it != item.end() ? it->get<int64_t>() : kDefault;
+  }
+  out.push_back({prompt, tokenizer.encode(prompt), length});
 }
 
 std::vector<BenchRequest> file_requests(const DatasetOptions& o, const BenchTokenizer& tokenizer) {
   if (o.path.empty()) throw Error("--dataset-name ", o.name, " needs --dataset-path");
-  Json data = read_dataset(o.path);
-  std::shuffle(data.begin(), data.end(), Random(o.seed));
-  std::vector<BenchRequest> out;
-  for (const Json& item : data) {
-    if (static_cast<int64_t>(out.size()) >= o.num_prompts) break;
-    if (!item.is_object()) continue;
-    if (o.name == "sharegpt") {
-      add_conversation(item, o, tokenizer, out);
-    } else if (item.contains("prompt") && item["prompt"].is_string()) {
-      std::string prompt = item["prompt"].get<std::string>();
-      int64_t length = o.fixed_output_len ? o.fixed_output_len : item.value("output_tokens", int64_t{256});
-      out.push_back({prompt, tokenizer.encode(prompt), length});
-    }
-  }
-  if (out.empty()) throw Error("--dataset-path ", o.path, ": no usable prompt for --dataset-name ", o.name);
-  size_t distinct = out.size();  // small files are repeated
-  while (static_cast<int64_t>(out.size()) < o.num_prompts) out.push_back(out[out.size() % distinct]);
-  return out;
+  std::ifstream file(o.path, std::ios::binary);
+  if (!file) throw Error("--dataset-path ", o.path, ": cannot be read");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return dataset_requests(text.view(), o, tokenizer);
+}
+
+void check_lengths(const DatasetOptions& o) {
+  auto check = [](const char* flag, int64_t value, int64_t low) {
+    if (value < low || value > kMaxLength)
+      throw Error(flag, " ", value, ": expected ", low, " to ", kMaxLength);
+  };
+  check("--num-prompts", o.num_prompts, 1);
+  check("--random-input-len", o.input_len, 1);
+  check("--random-output-len", o.output_len, 1);
+  check("--random-prefix-len", o.prefix_len, 0);
+  check("--prefix-repetition-prefix-len", o.repetition_prefix_len, 0);
+  check("--prefix-repetition-suffix-len", o.repetition_suffix_len, 1);
+  check("--prefix-repetition-num-prefixes", o.num_prefixes, 1);
+  check("--prefix-repetition-output-len", o.repetition_output_len, 1);
+  check("--sharegpt-output-len", o.fixed_output_len, 0);
 }
 
 }  // namespace
@@ -185,12 +219,26 @@ void add_dataset_flags(CLI::App& app, DatasetOptions& o) {
       ->group(group);
 }
 
+std::vector<BenchRequest> dataset_requests(std::string_view text, const DatasetOptions& o,
+                                           const BenchTokenizer& tokenizer) {
+  Json data = parse_dataset(text, o.path);
+  std::shuffle(data.begin(), data.end(), Random(o.seed));
+  std::vector<BenchRequest> out;
+  for (const Json& item : data) {
+    if (static_cast<int64_t>(out.size()) >= o.num_prompts) break;
+    if (item.is_object()) (o.name == "sharegpt" ? add_conversation : add_custom)(item, o, tokenizer, out);
+  }
+  if (out.empty()) throw Error("--dataset-path ", o.path, ": no usable prompt for --dataset-name ", o.name);
+  size_t distinct = out.size();  // small files are repeated
+  while (static_cast<int64_t>(out.size()) < o.num_prompts) out.push_back(out[out.size() % distinct]);
+  return out;
+}
+
 std::vector<BenchRequest> make_requests(const DatasetOptions& options, const BenchTokenizer& tokenizer,
                                         bool as_text) {
-  if (options.num_prompts < 1) throw Error("--num-prompts must be at least 1");
+  check_lengths(options);
   if (options.name == "random") return random_requests(options, tokenizer, as_text);
-  if (options.name == "prefix_repetition" && options.num_prefixes > 0)
-    return prefix_requests(options, tokenizer, as_text);
+  if (options.name == "prefix_repetition") return prefix_requests(options, tokenizer, as_text);
   if (options.name == "sharegpt" || options.name == "custom") return file_requests(options, tokenizer);
   throw Error("--dataset-name ", options.name, ": expected random, sharegpt, custom or prefix_repetition");
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace CLI {
@@ -41,6 +42,10 @@ struct BenchTokenizer {
 };
 
 void add_dataset_flags(CLI::App& app, DatasetOptions& options);
+/// Of the datasets that come as a file (sharegpt, custom): `text` is what options.path holds. Error naming
+/// it.
+std::vector<BenchRequest> dataset_requests(std::string_view text, const DatasetOptions& options,
+                                           const BenchTokenizer& tokenizer);
 /// Error naming the flag or the file. `as_text`: random prompts as text too.
 std::vector<BenchRequest> make_requests(const DatasetOptions& options, const BenchTokenizer& tokenizer,
                                         bool as_text);

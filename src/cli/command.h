@@ -26,8 +26,10 @@ int run_command_line(int argc, char** argv, const std::vector<Command>& commands
 /// to long ones, and --config FILE.yaml replaced by what the file says, before the other flags so that those
 /// win.
 std::vector<std::string> normalise_arguments(const std::vector<std::string>& arguments);
-/// "--port: 8000" and the like, as arguments. Error naming the file.
+/// "port: 8000" and the like, as arguments. Error naming the file.
 std::vector<std::string> read_config_file(const std::string& path);
+/// The same of its text.
+std::vector<std::string> parse_config_file(const std::string& text, const std::string& path);
 /// The candidate with the least edit distance, or empty if none is near.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 

@@ -14,6 +14,7 @@
 #include <deque>
 
 #include "base/error.h"
+#include "cli/event_reader.h"
 
 namespace octavo {
 namespace {
@@ -23,25 +24,6 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using asio::ip::tcp;
 constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
-
-/// Cuts a stream of text into the data of its events; comments are skipped.
-class EventReader {
- public:
-  template <class F>
-  void push(std::string_view text, const F& on_event) {
-    pending_ += text;
-    size_t start = 0;
-    for (size_t end; (end = pending_.find('\n', start)) != pending_.npos; start = end + 1) {
-      std::string_view line(pending_.data() + start, end - start);
-      if (line.ends_with('\r')) line.remove_suffix(1);
-      if (line.starts_with("data: ")) on_event(line.substr(6));
-    }
-    pending_.erase(0, start);
-  }
-
- private:
-  std::string pending_;
-};
 
 class Runner {
  public:
