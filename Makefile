@@ -81,8 +81,8 @@ tsan: deps-test
 
 fuzz: deps-test ## build the fuzz targets with clang and run each for FUZZ_SECONDS (default 30)
 	@$(CONFIGURE) -B $(BUILD)-fuzz -DOCTAVO_FUZZ=ON -DOCTAVO_TESTS=OFF -DOCTAVO_BENCH=OFF -DCMAKE_CXX_COMPILER=clang++ >/dev/null
-	@cmake --build $(BUILD)-fuzz -j $(JOBS)
-	@python3 tests/fuzz/run.py $(BUILD)-fuzz --seconds $(or $(FUZZ_SECONDS),30) --shared $(SHARED)
+	@cmake --build $(BUILD)-fuzz -j $(JOBS) --target fuzzers
+	@nice -n 15 python3 tests/fuzz/run.py $(BUILD)-fuzz --seconds $(or $(FUZZ_SECONDS),30) --shared $(SHARED)
 
 bench: deps-test configure model ## limits of this machine, kernels, model, server; one JSON line a result
 	@cmake --build $(BUILD) -j $(JOBS)

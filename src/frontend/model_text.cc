@@ -156,8 +156,9 @@ std::unique_ptr<Text> make_text(std::unique_ptr<Tokenizer> tokenizer, SpecialTok
   return std::make_unique<ModelText>(std::move(tokenizer), std::move(special), std::move(own), format);
 }
 
-std::unique_ptr<Text> gguf_text(const std::string& path, const EngineOptions& options) {
-  GgufFile file(path);
+}  // namespace
+
+std::unique_ptr<Text> gguf_text(const GgufFile& file, const EngineOptions& options) {
   GgufTokenizer from = gguf_tokenizer(file);
   SpecialTokens special;
   auto add = [&](const char* name, std::optional<int32_t> id) {
@@ -169,17 +170,16 @@ std::unique_ptr<Text> gguf_text(const std::string& path, const EngineOptions& op
   add("pad_token", from.padding_id);
   UsableTemplate own;
   if (from.chat_template && options.chat_template.empty())
-    own = usable_template(
-        path, [&] { return std::optional<ChatTemplate>(std::in_place, *from.chat_template, special); });
-  return make_text(Tokenizer::from_vocab(gguf_vocab(from, path)), std::move(special), std::move(own),
+    own = usable_template(file.origin(), [&] {
+      return std::optional<ChatTemplate>(std::in_place, *from.chat_template, special);
+    });
+  return make_text(Tokenizer::from_vocab(gguf_vocab(from, file.origin())), std::move(special), std::move(own),
                    options);
 }
 
-}  // namespace
-
 std::unique_ptr<Text> load_text(const std::string& path, const ModelConfig&, const EngineOptions& options) {
   std::string source = options.tokenizer.empty() ? path : options.tokenizer;
-  if (source.ends_with(".gguf")) return gguf_text(source, options);
+  if (source.ends_with(".gguf")) return gguf_text(GgufFile(source), options);
   std::string folder = fs::is_directory(source) ? source : fs::path(source).parent_path().string();
   std::string file = fs::is_directory(source) ? source + "/tokenizer.json" : source;
   std::string jinja = file_or_empty(folder + "/chat_template.jinja"),

@@ -1,19 +1,28 @@
-// safetensors headers: no input crashes, and what is accepted lies inside the input.
+// safetensors files: no input crashes, what is accepted lies inside the input, and every tensor can be read.
 #include <cstdlib>
 
+#include "attempt.h"
+#include "load/host_weight.h"
 #include "load/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  using namespace octavo;
   std::span file(reinterpret_cast<const std::byte*>(bytes), size);
-  std::vector<const std::byte*> data;
-  try {
-    std::vector<octavo::TensorInfo> tensors = octavo::parse_safetensors(file, "fuzz", data);
+  fuzz::attempt([&] {
+    std::vector<const std::byte*> data;
+    std::vector<TensorInfo> tensors = parse_safetensors(file, "fuzz", data);
+    Checkpoint checkpoint("fuzz");
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const octavo::TensorInfo& tensor = tensors[i];
-      auto end = data[i] + tensor.shape.elements() * octavo::info(tensor.dtype).block_bytes;
+      const TensorInfo& tensor = tensors[i];
+      auto end = data[i] + tensor.shape.elements() * info(tensor.dtype).block_bytes;
       if (data[i] < file.data() || end > file.data() + size) std::abort();
+      checkpoint.add({tensor, data[i], 0});
     }
-  } catch (const octavo::Error&) {
-  }
+    for (const TensorInfo& tensor : tensors) {
+      checkpoint.get(tensor.name);
+      fuzz::attempt([&] { float_tensor(checkpoint, tensor.name, tensor.shape); });
+      fuzz::attempt([&] { checkpoint.require(tensor.name, {1, 2, 3}); });
+    }
+  });
   return 0;
 }

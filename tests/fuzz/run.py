@@ -1,53 +1,74 @@
-"""Runs every fuzz target of a build folder for some seconds each, from seeds taken from the golden data.
+"""Runs every fuzz target of a build folder, and ends with one line that counts them.
 
-Seeds are small files of the kind that the target reads, by its name; the corpus lives in the build folder.
+A build with clang has one libFuzzer program a target: each runs for --seconds, from the seeds (seeds.py) and what
+earlier runs found; the corpus lives in the build folder, and so does the input of a finding. A build with g++ and
+ASan can make fuzz_replay, which runs the seeds and a fixed number of mutations of each: --replay.
 """
 import argparse
-import gzip
+import os
 import pathlib
 import subprocess
 import sys
 
-# target name -> globs below shared/golden
-SEEDS = {
-    "fuzz_safetensors": ["models/whisper-tiny-random/golden.safetensors", "models/gpt2/*.safetensors"],
-    "fuzz_gguf": ["gguf/*.gguf"],
-    "fuzz_hf_config": ["models/*/config.json", "quantised/*/config.json"],
-    "fuzz_tokenizer_json": ["models/*/tokenizer.json", "gguf/tokenizer.json"],
-    "fuzz_template": ["chat_templates/*.jinja", "tokenizers/*/chat_template.jinja"],
-}
-MAX_SEED_BYTES = 1 << 20
+from seeds import seeds
+
+HERE = pathlib.Path(__file__).resolve().parent
+SLOW_SECONDS = 10  # one input; more counts as a hang
 
 
-def seed(target, corpus, golden):
-    for pattern in SEEDS.get(target, []):
-        for path in golden.glob(pattern):
-            data = gzip.open(path).read() if path.suffix == ".gz" else path.read_bytes()
-            (corpus / f"{path.parent.name}-{path.name}").write_bytes(data[:MAX_SEED_BYTES])
+def write_seeds(target, folder, golden):
+    folder.mkdir(parents=True, exist_ok=True)
+    count = 0
+    for name, data in seeds(target, golden):
+        (folder / name).write_bytes(data)
+        count += 1
+    if count == 0:
+        sys.exit(f"{target} has no seeds: add some to {HERE / 'seeds.py'}")
+
+
+def fuzz(build, target, corpus, seconds):
+    program = next(path for path in build.rglob(target) if path.is_file() and os.access(path, os.X_OK))
+    return [program, corpus, f"-max_total_time={seconds}", "-rss_limit_mb=4096", f"-timeout={SLOW_SECONDS}",
+            f"-artifact_prefix={build}/{target}-", "-print_final_stats=1"]
+
+
+def replay(build, target, corpus, mutations):
+    program = next(path for path in build.rglob("fuzz_replay") if path.is_file())
+    return [program, target, str(mutations), *sorted(corpus.iterdir())]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--seconds", type=int, default=30)
-    parser.add_argument("--shared", type=pathlib.Path, required=True)
+    parser.add_argument("--seconds", type=int, default=30, help="of each target")
+    parser.add_argument("--replay", action="store_true")
+    parser.add_argument("--mutations", type=int, default=20, help="of each seed, in a replay")
+    parser.add_argument("--only", nargs="*", help="names of targets")
+    parser.add_argument("--shared", type=pathlib.Path, default=os.environ.get("OCTAVO_SHARED", HERE / "../../../shared"))
     args = parser.parse_args()
-    targets = sorted(path for path in args.build.rglob("fuzz_*") if path.is_file() and path.suffix == "")
-    if not targets:
-        sys.exit(f"no fuzz targets in {args.build}")
-    failed = 0
-    for target in targets:
-        corpus = args.build / "corpus" / target.name
-        corpus.mkdir(parents=True, exist_ok=True)
-        seed(target.name, corpus, args.shared / "golden")
-        command = [target, corpus, f"-max_total_time={args.seconds}", "-rss_limit_mb=4096", "-timeout=20",
-                   f"-artifact_prefix={args.build}/{target.name}-", "-print_final_stats=1"]
-        result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        runs = [line for line in result.stderr.splitlines() if "number_of_executed_units" in line]
-        print(f"{target.name}: exit {result.returncode} {' '.join(runs)}", flush=True)
-        if result.returncode:
-            failed += 1
-            print(result.stderr[-5000:])
+    passed = failed = 0
+    for target in args.only or sorted(path.stem for path in HERE.glob("fuzz_*.cc")):
+        corpus = args.build / ("seeds" if args.replay else "corpus") / target
+        write_seeds(target, corpus, args.shared / "golden")
+        command = (replay(args.build, target, corpus, args.mutations) if args.replay
+                   else fuzz(args.build, target, corpus, args.seconds))
+        limit = args.seconds + 10 * SLOW_SECONDS
+        try:
+            result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=limit, check=False)
+            code, output = result.returncode, result.stdout + result.stderr
+        except subprocess.TimeoutExpired as error:
+            code, output = -1, f"no end after {limit} s\n{error.stderr or ''}"
+        figures = {"number_of_executed_units": "?", "peak_rss_mb": "?"}
+        for line in output.splitlines():
+            words = line.replace("stat::", "").split()
+            if len(words) == 2 and words[0].rstrip(":") in figures:
+                figures[words[0].rstrip(":")] = words[1]
+        print(f"{target}: exit code {code}, {figures['number_of_executed_units']} runs, "
+              f"{figures['peak_rss_mb']} MB", flush=True)
+        passed, failed = passed + (code == 0), failed + (code != 0)
+        if code:
+            print(output[-6000:])
+    print(f"{passed} passed, {failed} failed", flush=True)
     return 1 if failed else 0
 
 
