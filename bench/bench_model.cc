@@ -1,6 +1,7 @@
 // Whole forwards of a model with dummy weights, as fractions of this machine's limits:
 //   bench_model [--model FOLDER_OR_GGUF] [--isa avx2] [--dtype bfloat16|float32] [--workers N] [--seconds 2]
 //               [--case load|decode1|decode16|prefill512] [--quantization int8|int4|fp8|mxfp4]
+//               [--int4-activations int8]
 // Without --model: a Llama of 1.1 G parameters from its config alone. With it the real weights are loaded
 // (and the time that takes is printed); --dummy true keeps only its config.
 #include <chrono>
@@ -21,7 +22,7 @@ struct Options {
   std::string model, isa, dtype = "bfloat16", only, quantization;
   int workers = 0;
   double seconds = 2;
-  bool dummy = false;
+  bool dummy = false, int8_activations = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -36,6 +37,8 @@ Options parse(int argc, char** argv) {
       o.dtype = value;
     else if (flag == "--quantization")
       o.quantization = value;
+    else if (flag == "--int4-activations")
+      o.int8_activations = value == "int8";
     else if (flag == "--case")
       o.only = value;
     else if (flag == "--workers")
@@ -156,7 +159,9 @@ int main_checked(int argc, char** argv) {
   const bool dummy = options.dummy || options.model.empty();
   auto model =
       load_model(config, dummy ? dummy_checkpoint(config) : open_checkpoint(options.model), machine.ctx,
-                 {.dtype = dtype, .quantisation = online_quantisation(options.quantization, {}, config)});
+                 {.dtype = dtype,
+                  .quantisation = online_quantisation(options.quantization, {}, config),
+                  .int8_activations = options.int8_activations});
   std::cout << nlohmann::json{{"bench", "model"},
                               {"case", "load"},
                               {"seconds", seconds_since(start)},

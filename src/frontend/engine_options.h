@@ -17,10 +17,11 @@ struct EngineOptions {
   std::string revision = "main";
   std::string dtype = "auto";  ///< auto, bfloat16, float32 (float16 and half run as bfloat16)
   std::string load_format = "auto";
-  std::string quantization;              ///< int8, int4, fp8, mxfp4: at load; empty: as the checkpoint is
-  nlohmann::json quantization_config;    ///< {"ignore": [...]}, or null
-  std::optional<int64_t> max_model_len;  ///< absent: the model's; -1: the longest that the KV cache holds
-  std::string chat_template;             ///< file, or one line of Jinja; empty: the model's
+  std::string quantization;                ///< int8, int4, fp8, mxfp4: at load; empty: as the checkpoint is
+  nlohmann::json quantization_config;      ///< {"ignore": [...]}, or null
+  std::string int4_activations = "float";  ///< float, or int8: W4A16 and Q4_0 run as W4A8
+  std::optional<int64_t> max_model_len;    ///< absent: the model's; -1: the longest that the KV cache holds
+  std::string chat_template;               ///< file, or one line of Jinja; empty: the model's
   std::string chat_template_content_format = "auto";
   std::string generation_config = "auto";  ///< auto, vllm (ignore the model's), or a folder
   nlohmann::json override_generation_config = nlohmann::json::object();

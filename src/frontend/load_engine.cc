@@ -227,6 +227,7 @@ std::unique_ptr<LoadedModel> load_engine(const EngineOptions& options) {
   LoadOptions load{
       .dtype = weight_format(options),
       .quantisation = online_quantisation(options.quantization, options.quantization_config, out->config),
+      .int8_activations = options.int4_activations == "int8",
       .max_model_len = std::max<int64_t>(config.max_model_len, 0)};
   auto model = load_model(out->config, open_weights(options, out->path, out->config), context, load);
   out->engine = std::make_unique<Engine>(std::move(model), config, *out->team, kernels::select());

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "load/dequantise.h"
 #include "load/hf_config.h"
+#include "load/quant/int8_activations.h"
 #include "load/quant/scheme.h"
 
 namespace octavo {
@@ -86,13 +86,6 @@ bool is_plain(const TensorInfo* stored) {
                     stored->dtype == DType::kBF16 || info(stored->dtype).block_elements > 1);
 }
 
-/// Whether x is exactly a float16.
-bool is_half(float x) {
-  const float magnitude = std::abs(x), subnormal = magnitude * 0x1p24f;
-  if (magnitude < 0x1p-14f) return subnormal == std::floor(subnormal);
-  return magnitude <= 65504.0f && (std::bit_cast<uint32_t>(x) & 0x1fffu) == 0;
-}
-
 /// One scale, and one zero point if any, for all activations of the layer.
 void load_fixed_activations(Checkpoint& checkpoint, const QuantScheme& scheme, const std::string& prefix,
                             HostWeight& out) {
@@ -119,8 +112,7 @@ void load_activations(Checkpoint& checkpoint, const QuantScheme& scheme, const s
       load_fixed_activations(checkpoint, scheme, prefix, out);
     else
       out.x_asymmetric = !scheme.activations_symmetric;
-    const float* scales = out.scales.as<float>();
-    out.half_scales = std::all_of(scales, scales + out.scales.shape.elements(), is_half);
+    note_half_scales(out);
     if (out.format == kernels::WeightFormat::kW4A8)  // its kernels have no zero points of activations
       out.fits_kernel = out.x_zero == 0 && !out.x_asymmetric;
   }

@@ -43,7 +43,8 @@ struct HostWeight {
   bool half_scales = false;
   std::vector<std::shared_ptr<std::byte[]>> owned;
 
-  bool is_blocks() const { return info(values.dtype).block_elements > 1; }  ///< of GGUF
+  /// GGUF's, read as the file has them.
+  bool is_blocks() const { return !reader && info(values.dtype).block_elements > 1; }
   /// Quantised rows that a kernel can take as they are.
   bool runs_as_stored() const { return (reader || is_blocks()) && fits_kernel; }
   kernels::LinearShape shape() const;

@@ -300,6 +300,30 @@ INSTANTIATE_TEST_SUITE_P(Files, StoredBytesTest,
                                            "quantised/llama-gptq-g32-actorder",
                                            "quantised/llama-fp8-dynamic"));
 
+/// --int4-activations int8: the integers of W4A16 and Q4_0 with int8 activations are W4A8's.
+TEST(Int8Activations, FourBitWeightsRunAsW4A8) {
+  const std::string quantised = std::string(OCTAVO_SHARED_DIR) + "/golden/quantised/";
+  for (const std::string& path : {quantised + "llama-w4a16-g32", quantised + "llama-w4a16-asym-g32",
+                                  quantised + "llama-awq-g32", quantised + "llama-gptq-g32-actorder",
+                                  std::string(OCTAVO_SHARED_DIR) + "/golden/gguf/llama-q4_0.gguf"}) {
+    TestMachine machine(kernels::select());
+    const ModelConfig config = load_model_config(path);
+    std::vector<std::vector<float>> logits;
+    for (bool int8 : {false, true}) {
+      const auto model = load_model(config, open_checkpoint(path), machine.ctx,
+                                    {.dtype = WeightFormat::kF32, .int8_activations = int8});
+      EXPECT_EQ(model->info().kernels[0].find(": w4a8 ") != std::string::npos, int8) << path;
+      TestRunner runner(*model, machine.ctx, KvFormat::kF32, 16, 16, 1);
+      TestSequence s{{1, 17, 230, 5, 99, 42, 7, 301}};
+      logits.push_back(runner.step({{&s, 8, TestRunner::Work::kAll}}));
+    }
+    // The rounding of activations costs about what it does in the W4A8 goldens' weight-only comparison.
+    const float difference = max_difference(logits[0].data(), logits[1].data(), logits[0].size());
+    EXPECT_GT(difference, 0.0f) << path;
+    EXPECT_LT(difference, 1.0f) << path;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Models, GoldenTest,
     ::testing::Combine(::testing::Values("models/opt-pre-f16", "models/opt-post-proj", "models/gpt2",
