@@ -74,7 +74,7 @@ def main():
     parser.add_argument("--tools", type=pathlib.Path, default=ROOT / "../shared/tools")
     parser.add_argument("--cpu", help="only rows of this model")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--seconds", type=int, default=1800, help="limit of one machine")
+    parser.add_argument("--seconds", type=int, default=3600, help="limit of one program")
     args = parser.parse_args()
     args.build = args.build.resolve()
     count = Count()

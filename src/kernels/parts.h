@@ -9,7 +9,7 @@ namespace octavo::kernels {
 
 struct KernelParts {
   const char* isa;
-  const LinearKernel* linear[kNumWeightFormats] = {};    ///< in the order of WeightFormat
+  const LinearKernel* linear[kNumWeightFormats] = {};  ///< in the order of WeightFormat
   const LinearKernel* blocks = nullptr;  ///< array of all formats from kFirstBlockFormat on, in their order
   const AttentionKernel* attention[kNumKvFormats] = {};  ///< in the order of KvFormat
   const ElementwiseKernels* elementwise = nullptr;
