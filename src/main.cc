@@ -44,6 +44,7 @@ Command serve_command() {
 int main(int argc, char** argv) {
   using namespace octavo;
   return run_command_line(argc, argv,
-                          {serve_command(), run_command(), info_command(), bench_serve_command(),
-                           bench_throughput_command(), bench_latency_command(), bench_kernels_command()});
+                          {serve_command(), run_command(), info_command(), quantize_command(),
+                           bench_serve_command(), bench_throughput_command(), bench_latency_command(),
+                           bench_kernels_command(), bench_perplexity_command()});
 }

@@ -11,5 +11,7 @@ Command bench_latency_command();
 Command bench_throughput_command();
 Command bench_serve_command();
 Command bench_kernels_command();
+Command bench_perplexity_command();
+Command quantize_command();
 
 }  // namespace octavo

@@ -141,12 +141,24 @@ void Loader::copy_embedding(Embedding& to, const HostWeight& weight) {
   to.table = {to.owned.data(), bf16, weight.n, weight.k, row_bytes};
 }
 
+LinearInfo Loader::describe(const Pending& pending) {
+  LinearInfo out{pending.role, pending.to, pending.k, {}};
+  for (size_t i = 0; i < pending.weights.size(); ++i) {
+    const HostWeight& weight = pending.weights[i];
+    const std::string layer = weight.name.substr(0, weight.name.size() - std::string(".weight").size());
+    out.parts.push_back({layer, weight.n, !pending.biases[i].empty(), weight.transposed});
+  }
+  return out;
+}
+
 ModelInfo Loader::finish() {
   ModelInfo info{};
   for (std::string& name : checkpoint_.finish())
     if (!is_harmless(name) && !(config_.tie_word_embeddings && name == "lm_head.weight"))
       info.ignored_tensors.push_back(std::move(name));
 
+  for (const Pending& pending : linears_) info.linears.push_back(describe(pending));
+  if (options_.bind_only) return info;
   std::map<std::string, int> counts;  // "qkv_proj": layers
   std::vector<std::string> order;
   for (Pending& pending : linears_) {

@@ -24,6 +24,7 @@ struct LoadOptions {
   kernels::WeightFormat dtype = kernels::WeightFormat::kBF16;
   std::optional<OnlineQuantisation> quantisation = {};  ///< of plain weights, as they are packed
   bool int8_activations = false;  ///< for weights of 4 bits that run with float ones otherwise
+  bool bind_only = false;  ///< nothing is packed: for list_linears()
   int64_t max_model_len =
       0;  ///< positions to be ready for; 0: as the config derives. A position table caps it.
 };
@@ -60,6 +61,7 @@ class Loader {
     std::vector<std::vector<float>> biases;  ///< one per weight, empty without
   };
   Linear pack(Pending& pending);
+  static LinearInfo describe(const Pending& pending);
   void copy_embedding(Embedding& to, const HostWeight& weight);
   kernels::WeightFormat execution_format(const HostWeight& weight) const;
   std::vector<int32_t> shared_permutation(const Pending& pending) const;

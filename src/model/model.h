@@ -17,6 +17,19 @@ struct KvGroupSpec {
   int64_t window;  ///< 0: full attention
 };
 
+/// A linear layer by the tensors it was made of.
+struct LinearInfo {
+  struct Part {
+    std::string name;  ///< "model.layers.0.self_attn.q_proj"
+    int64_t n;
+    bool bias, transposed;
+  };
+  std::string role;      ///< "qkv_proj"
+  const Linear* linear;  ///< in the model, by which a LinearObserver knows it
+  int64_t k;
+  std::vector<Part> parts;
+};
+
 struct ModelInfo {
   std::string architecture;  ///< "LlamaForCausalLM"
   int64_t vocab, hidden, layers;
@@ -26,6 +39,7 @@ struct ModelInfo {
   size_t weight_bytes;               ///< packed, resident
   std::vector<std::string> kernels;  ///< "qkv_proj x16: bf16 avx2 6x16", for info and the start-up log
   std::vector<std::string> ignored_tensors;  ///< in the checkpoint, not used
+  std::vector<LinearInfo> linears;           ///< in the order of the forward pass
 };
 
 /// The KV memory as the model sees it. Region i serves layer i of every group; block ids are unique over all

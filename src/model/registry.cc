@@ -38,17 +38,31 @@ std::string supported_models() {
   return out;
 }
 
-std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint checkpoint, OpContext& ctx,
-                                  const LoadOptions& options) {
-  for (const Family& family : kFamilies) {
-    if (config.architecture != family.architecture) continue;
-    auto kept = std::make_unique<Checkpoint>(std::move(checkpoint));
-    Loader loader(ctx, config, *kept, options);
-    std::unique_ptr<Model> model = family.make(loader);
-    return std::make_unique<LoadedModel>(std::move(kept), std::move(model));
-  }
+namespace {
+
+const Family& family_of(const ModelConfig& config) {
+  for (const Family& family : kFamilies)
+    if (config.architecture == family.architecture) return family;
   throw Error(config.origin, ": architecture '", config.architecture,
               "' is not supported; supported: ", supported_models());
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint checkpoint, OpContext& ctx,
+                                  const LoadOptions& options) {
+  const Family& family = family_of(config);
+  auto kept = std::make_unique<Checkpoint>(std::move(checkpoint));
+  Loader loader(ctx, config, *kept, options);
+  std::unique_ptr<Model> model = family.make(loader);
+  return std::make_unique<LoadedModel>(std::move(kept), std::move(model));
+}
+
+std::vector<LinearInfo> list_linears(const ModelConfig& config, Checkpoint& checkpoint, OpContext& ctx) {
+  Loader loader(ctx, config, checkpoint, {.bind_only = true, .max_model_len = 1});
+  std::vector<LinearInfo> out = family_of(config).make(loader)->info().linears;
+  for (LinearInfo& linear : out) linear.linear = nullptr;
+  return out;
 }
 
 }  // namespace octavo

@@ -271,6 +271,7 @@ void run_segment(OpContext& ctx, const LinearSegment& segment, kernels::LinearRu
 void linear(OpContext& ctx, const Linear& weights, const float* x, int64_t ldx, int64_t m, float* y,
             int64_t ldy, bool accumulate) {
   if (m == 0) return;
+  if (ctx.observer) ctx.observer->observe(weights, x, ldx, m);
   Workspace::Scope scope(ctx.workspace);
   kernels::LinearRun run{};
   run.x = x;

@@ -10,11 +10,22 @@
 
 namespace octavo {
 
+struct Linear;
+
+/// Sees the inputs of linear layers as they run: how calibration learns what a layer reads.
+class LinearObserver {
+ public:
+  virtual ~LinearObserver() = default;
+  /// x [m, weights.k], row stride ldx. Called by the thread that runs the op, before it.
+  virtual void observe(const Linear& weights, const float* x, int64_t ldx, int64_t m) = 0;
+};
+
 /// Context of every op: passed, never global.
 struct OpContext {
   Team& team;
   Workspace& workspace;
   const kernels::KernelTable& kernels;
+  LinearObserver* observer = nullptr;  ///< null in serving
 };
 
 /// Block tables of one KV group (the layers that share one pattern: full attention, or one sliding window).

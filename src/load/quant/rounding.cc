@@ -101,12 +101,12 @@ void encode_group(const float* x, int64_t n, float scale, int8_t* q) {
 }
 
 template <class E>
-double squared_error(const float* x, int64_t n, float scale) {
+double squared_error(const float* x, int64_t n, float scale, const float* importance) {
   const float inverse = 1 / scale;
   float sum = 0;
   for (int64_t i = 0; i < n; ++i) {
     const float error = x[i] - E::value(E::code(x[i] * inverse)) * scale;
-    sum += error * error;
+    sum += error * error * (importance ? importance[i] : 1.0f);
   }
   return sum;
 }
@@ -116,9 +116,10 @@ constexpr int kGridSteps = 40;
 constexpr float kGridStep = 0.01f;
 
 template <class E>
-float least_squares_scale(const Rounding& rounding, const float* x, int64_t n, float widest) {
+float least_squares_scale(const Rounding& rounding, const float* x, int64_t n, float widest,
+                          const float* importance) {
   float best = stored(rounding, widest);
-  double least = squared_error<E>(x, n, best);
+  double least = squared_error<E>(x, n, best, importance);
   const bool powers = rounding.element == Element::kE2M1;
   // A power-of-two scale that saturates nothing may be better too: 2^k holds up to 1.33 times its next best.
   const int steps = powers ? 1 : kGridSteps;
@@ -126,7 +127,7 @@ float least_squares_scale(const Rounding& rounding, const float* x, int64_t n, f
     const float scale =
         stored(rounding, powers ? std::ldexp(widest, -i) : widest * (1 - kGridStep * static_cast<float>(i)));
     if (!(scale >= std::numeric_limits<float>::min()) || !std::isfinite(scale)) continue;
-    const double error = squared_error<E>(x, n, scale);
+    const double error = squared_error<E>(x, n, scale, importance);
     if (error < least) least = error, best = scale;
   }
   return best;
@@ -150,21 +151,25 @@ int8_t encode(Element element, float x, float scale) {
   return dispatch(element, [&](auto e) { return decltype(e)::code(x * (1 / scale)); });
 }
 
-bool round_row(const Rounding& rounding, const float* x, int64_t k, int8_t* q, float* scales) {
-  const int64_t group = rounding.group > 0 ? rounding.group : k;
+float group_scale(const Rounding& rounding, const float* x, int64_t n, const float* importance) {
+  const float absmax = std::bit_cast<float>(max_bits(x, n)), widest = minmax_scale(rounding.element, absmax);
+  if (rounding.scales == Scales::kMinMax || absmax == 0) return stored(rounding, widest);
   return dispatch(rounding.element, [&](auto e) {
-    using E = decltype(e);
+    return least_squares_scale<decltype(e)>(rounding, x, n, widest, importance);
+  });
+}
+
+bool round_row(const Rounding& rounding, const float* x, int64_t k, int8_t* q, float* scales) {
+  if (max_bits(x, k) >= 0x7f800000u) return false;
+  const int64_t group = rounding.group > 0 ? rounding.group : k;
+  dispatch(rounding.element, [&](auto e) {
     for (int64_t at = 0; at < k; at += group) {
-      const uint32_t top = max_bits(x + at, group);
-      if (top >= 0x7f800000u) return false;
-      float scale = minmax_scale(rounding.element, std::bit_cast<float>(top));
-      scale = rounding.scales == Scales::kMse && top ? least_squares_scale<E>(rounding, x + at, group, scale)
-                                                     : stored(rounding, scale);
-      encode_group<E>(x + at, group, scale, q + at);
+      const float scale = group_scale(rounding, x + at, group);
+      encode_group<decltype(e)>(x + at, group, scale, q + at);
       *scales++ = scale;
     }
-    return true;
   });
+  return true;
 }
 
 }  // namespace octavo::quant

@@ -32,6 +32,10 @@ float decoded(Element element, int8_t code);
 /// The scale that Scales::kMinMax gives a group of this largest magnitude; 1 for 0.
 float minmax_scale(Element element, float absmax);
 
+/// The scale of one group x [n] of finite values. `importance` [n] weighs the squared errors of Scales::kMse;
+/// null: all alike.
+float group_scale(const Rounding& rounding, const float* x, int64_t n, const float* importance = nullptr);
+
 /// The code nearest to x / scale, ties to even, saturating.
 int8_t encode(Element element, float x, float scale);
 
