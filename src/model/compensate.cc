@@ -39,7 +39,7 @@ Matrix cholesky(Matrix m, double damping) {
   for (int tries = 0; tries < 4; ++tries, damping *= 10) {
     m.diagonal().array() += damping * mean;
     Eigen::LLT<Matrix> factor(m);
-    if (factor.info() == Eigen::Success) return factor.matrixL();
+    if (factor.info() == Eigen::Success && factor.matrixLLT().allFinite()) return factor.matrixL();
   }
   throw Error("calibration: the inputs of a layer are not finite");
 }

@@ -67,7 +67,7 @@ TEST(Compensation, BeatsRoundToNearestOnCorrelatedInputs) {
   TestMachine machine(kernels::select());
   for (int64_t group : {int64_t{0}, int64_t{32}, int64_t{160}}) {
     const Layer layer = correlated(21, 320, 400, 3);
-    const Rounding rounding{Element::kInt4, group, Scales::kMse, true};
+    const Rounding rounding{Element::kInt4, group, Scales::kMse, quant::ScaleFormat::kBF16};
     const int64_t groups = group ? layer.k / group : 1;
     std::vector<int8_t> q(layer.w.size());
     std::vector<float> scales(layer.n * groups);
@@ -87,7 +87,7 @@ TEST(Compensation, IsRoundToNearestOnIndependentInputs) {
   Layer layer = correlated(5, 64, 10, 1);
   std::fill(layer.product.begin(), layer.product.end(), 0.0f);
   for (int64_t j = 0; j < layer.k; ++j) layer.product[j * layer.k + j] = 2;
-  const Rounding rounding{Element::kInt8, 0, Scales::kMinMax, true};
+  const Rounding rounding{Element::kInt8, 0, Scales::kMinMax, quant::ScaleFormat::kBF16};
   std::vector<int8_t> q(layer.w.size()), want(layer.w.size());
   std::vector<float> scales(layer.n), want_scales(layer.n);
   for (int64_t row = 0; row < layer.n; ++row)
@@ -106,7 +106,7 @@ TEST(Compensation, StandsSingularProducts) {
   Layer layer = correlated(4, 96, 3, 2);
   for (int64_t t = 0; t < layer.tokens; ++t) layer.x[t * layer.k + 5] = 0;
   for (int64_t j = 0; j < layer.k; ++j) layer.product[5 * layer.k + j] = layer.product[j * layer.k + 5] = 0;
-  const Rounding rounding{Element::kInt4, 32, Scales::kMse, true};
+  const Rounding rounding{Element::kInt4, 32, Scales::kMse, quant::ScaleFormat::kBF16};
   std::vector<int8_t> q(layer.w.size());
   std::vector<float> scales(layer.n * 3), w = layer.w, factors(layer.k, 2.0f);
   Compensation(layer.product, factors, layer.k, 32)

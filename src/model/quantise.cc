@@ -25,7 +25,7 @@ struct Work {
   std::unique_ptr<Compensation> compensation{};
 
   quant::Rounding rounding() const {
-    return {options.scheme.element, options.group, options.scales, /*bf16_scales=*/true};
+    return {options.scheme.element, options.group, options.scales, quant::ScaleFormat::kBF16};
   }
 };
 

@@ -31,8 +31,8 @@ TEST(CompressedWriter, LoaderReadsTheSameCodes) {
     for (float& value : x) value = std::normal_distribution<float>()(random);
     std::vector<int8_t> q(n * k);
     for (int64_t row = 0; row < n; ++row)
-      ASSERT_TRUE(round_row({scheme.element, c.group, Scales::kMinMax, true}, x.data() + row * k, k,
-                            q.data() + row * k, scales.data() + row * groups));
+      ASSERT_TRUE(round_row({scheme.element, c.group, Scales::kMinMax, ScaleFormat::kBF16},
+                            x.data() + row * k, k, q.data() + row * k, scales.data() + row * groups));
     TempFolder folder;
     write_safetensors(folder.path(),
                       {{output_tensors(scheme, "model.layers.0.mlp.up_proj", n, k, c.group),

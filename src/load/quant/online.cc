@@ -51,7 +51,8 @@ constexpr int64_t kRows = 4;
 template <Element kElement>
 void read_online(const HostWeight& weight, int64_t n0, int64_t n1, std::byte* scratch,
                  kernels::WeightRows& rows) {
-  const quant::Rounding rounding{kElement, weight.group};
+  const quant::Rounding rounding{kElement, weight.group, quant::Scales::kMinMax,
+                                 weight.half_scales ? quant::ScaleFormat::kF16 : quant::ScaleFormat::kF32};
   const int64_t k = weight.k, groups = k / weight.group, step = weight.transposed ? n1 - n0 : kRows;
   auto* q = reinterpret_cast<int8_t*>(scratch);
   auto* scales = reinterpret_cast<float*>(scratch + ((n1 - n0) * k + 3) / 4 * 4);
@@ -156,6 +157,7 @@ void quantise_online(const OnlineQuantisation& online, const std::string& role, 
   weight.format = online.format;
   weight.element = find_online(online.name)->element;
   weight.reader = reader_of(weight.element);
+  weight.half_scales = online.format == WeightFormat::kW4A8;  // half a bit less of every weight to read
 }
 
 }  // namespace octavo

@@ -90,8 +90,17 @@ float power_scale(float absmax) {
   return std::bit_cast<float>(static_cast<uint32_t>(std::clamp(exponent - 2, 1, 254)) << 23);
 }
 
+/// The nearest positive float16.
+float nearest_half(float x) {
+  constexpr float kLeast = 0x1p-24f, kMost = 65504;
+  if (x < 0x1p-14f) return std::max(nearest(x / kLeast) * kLeast, kLeast);
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  return std::min(std::bit_cast<float>((bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu), kMost);
+}
+
 float stored(const Rounding& rounding, float scale) {
-  return rounding.bf16_scales && rounding.element != Element::kE2M1 ? to_float(to_bf16(scale)) : scale;
+  if (rounding.element == Element::kE2M1 || rounding.scale_format == ScaleFormat::kF32) return scale;
+  return rounding.scale_format == ScaleFormat::kBF16 ? to_float(to_bf16(scale)) : nearest_half(scale);
 }
 
 template <class E>

@@ -19,11 +19,14 @@ enum class Scales : uint8_t {
   kMse,     ///< the one of a grid of smaller scales that leaves the least squared error
 };
 
+/// What scales are rounded to before the codes are found, because that is how they will be held.
+enum class ScaleFormat : uint8_t { kF32, kF16, kBF16 };
+
 struct Rounding {
   Element element = Element::kInt8;
   int64_t group = 0;  ///< inputs that share a scale; 0: all of a row
   Scales scales = Scales::kMinMax;
-  bool bf16_scales = false;  ///< scales are rounded to BF16, which is how files hold them, before the codes
+  ScaleFormat scale_format = ScaleFormat::kF32;  ///< ignored for kE2M1, whose scales are powers of two
 };
 
 /// The value of a code, without its scale.
