@@ -56,18 +56,6 @@ bool matches(const std::string& pattern, const std::string& text) {
   return code >= 0;
 }
 
-/// As float32. Error naming the tensor for NaN or infinity (BL-42).
-std::vector<float> finite_scales(Checkpoint& checkpoint, const std::string& name, const TensorView& stored) {
-  if (!holds_floats(stored.dtype))
-    throw Error(checkpoint.origin(), ": tensor '", name, "' has dtype ", octavo::name(stored.dtype),
-                ", expected a float type");
-  std::vector<float> values = dequantise(stored);
-  for (float value : values)
-    if (!std::isfinite(value))
-      throw Error(checkpoint.origin(), ": tensor '", name, "' holds a scale that is not finite");
-  return values;
-}
-
 }  // namespace
 
 bool names_layer(const std::string& pattern, const std::string& prefix) {
@@ -112,6 +100,17 @@ TensorView packed_words(Checkpoint& checkpoint, const std::string& name, const S
   if (out.dtype != DType::kI32 && out.dtype != DType::kU32)
     throw Error(checkpoint.origin(), ": tensor '", name, "' is ", octavo::name(out.dtype), ", expected I32");
   return out;
+}
+
+std::vector<float> finite_scales(Checkpoint& checkpoint, const std::string& name, const TensorView& stored) {
+  if (!holds_floats(stored.dtype))
+    throw Error(checkpoint.origin(), ": tensor '", name, "' has dtype ", octavo::name(stored.dtype),
+                ", expected a float type");
+  std::vector<float> values = dequantise(stored);
+  for (float value : values)
+    if (!std::isfinite(value))
+      throw Error(checkpoint.origin(), ": tensor '", name, "' holds a scale that is not finite");
+  return values;
 }
 
 void load_scales(Checkpoint& checkpoint, const QuantScheme& scheme, const std::string& prefix,

@@ -68,6 +68,9 @@ void load_scales(Checkpoint& checkpoint, const QuantScheme& scheme, const std::s
 /// words are read as they lie.
 TensorView packed_words(Checkpoint& checkpoint, const std::string& name, const Shape& shape);
 
+/// Scales as float32. Error naming the tensor for NaN or infinity (BL-42).
+std::vector<float> finite_scales(Checkpoint& checkpoint, const std::string& name, const TensorView& stored);
+
 /// The layout that AWQ and GPTQ share: `prefix`.scales [groups, n] and `prefix`.qzeros [groups, n /
 /// per_word], into out.scales and out.zeros [n, groups] (no zeros where all are 0). `zero` reads a centred
 /// zero: output column `column` of the row of words that it is given.
