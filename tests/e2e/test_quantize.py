@@ -148,7 +148,7 @@ def test_perplexity_of_a_real_model(tmp_path):
     """The passage's stored perplexity (float32) within 1 %; windows shorter than the text see less and score worse."""
     from conftest import SHARED
     golden = json.loads((SHARED / "golden/real/smollm2-135m-instruct.json").read_text())["perplexity"]["value"]
-    flags = ["--text", SHARED / "golden/generate/data/passage.txt", "--max-tokens", "1000", "--kv-cache-memory-bytes", "128M"]
+    flags = ["--text", SHARED / "golden/generate/data/passage.txt", "--max-tokens", "1000", "--max-model-len", "2048"]
     full = perplexity(SMOL, *flags)
     assert abs(full / golden - 1) < 0.01
     assert perplexity(SMOL, *flags, "--window", "100") > full
