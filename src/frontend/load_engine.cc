@@ -218,6 +218,8 @@ std::unique_ptr<LoadedModel> load_engine(const EngineOptions& options) {
   auto out = std::make_unique<LoadedModel>();
   out->path = resolve_model_path(options);
   out->config = load_model_config(out->path);
+  if (options.decode_weights && !options.quantization.empty())
+    throw Error("--decode-weights and --quantization contradict each other");
   EngineConfig config = engine_config(options, out->config);
   Binding binding = thread_binding(options);
   out->team = std::make_unique<Team>(TeamOptions{binding.ranks[0], binding.pin});
@@ -227,6 +229,7 @@ std::unique_ptr<LoadedModel> load_engine(const EngineOptions& options) {
   LoadOptions load{
       .dtype = weight_format(options),
       .quantisation = online_quantisation(options.quantization, options.quantization_config, out->config),
+      .decode_weights = options.decode_weights,
       .int8_activations = options.int4_activations == "int8",
       .max_model_len = std::max<int64_t>(config.max_model_len, 0)};
   auto model = load_model(out->config, open_weights(options, out->path, out->config), context, load);

@@ -58,7 +58,8 @@ void Loader::embedding(Embedding& to, const std::string& name, int64_t rows, int
   const DType dtype = weight.values.dtype;
   to.table = {weight.values.data, dtype == DType::kBF16, rows, width, weight.values.row_bytes()};
   if (!weight.reader && (dtype == DType::kBF16 || dtype == DType::kF32)) return;
-  if (!weight.reader && row_decoder(dtype)) {  // rows are decoded where they lie, when they are looked up
+  if (!options_.decode_weights && !weight.reader &&
+      row_decoder(dtype)) {  // rows are decoded where they lie, when they are looked up
     to.table.decode = row_decoder(dtype);
     to.table.row_blocks = width / info(dtype).block_elements;
     return;
@@ -88,7 +89,7 @@ void Loader::kv_layer(int64_t window, int* group, int* index) {
 /// was made for. What no kernel runs as it is gets decoded and runs as a plain weight; ModelInfo::kernels
 /// tells.
 WeightFormat Loader::execution_format(const HostWeight& weight) const {
-  if (!weight.runs_as_stored()) return options_.dtype;
+  if (options_.decode_weights || !weight.runs_as_stored()) return options_.dtype;
   const bool runs = ctx_.kernels.linear[static_cast<int>(weight.format)].run != nullptr;
   if (options_.quantisation && !runs)
     throw Error("--quantization ", options_.quantisation->name, ": ", ctx_.kernels.isa,
@@ -120,7 +121,8 @@ Linear Loader::pack(Pending& pending) {
   return Linear::build(ctx_, parts, permutation);
 }
 
-/// A table in a checkpoint's quantised scheme has no row kernel: it is decoded once, to the asked format.
+/// A table in a checkpoint's quantised scheme has no row kernel: it is decoded once, to the asked format. So
+/// are the block types of GGUF if decode_weights asks for it.
 void Loader::copy_embedding(Embedding& to, const HostWeight& weight) {
   const bool bf16 = options_.dtype == WeightFormat::kBF16;
   const int64_t row_bytes = weight.k * (bf16 ? 2 : 4);

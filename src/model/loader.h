@@ -23,8 +23,9 @@ struct LoadOptions {
   /// kBF16.
   kernels::WeightFormat dtype = kernels::WeightFormat::kBF16;
   std::optional<OnlineQuantisation> quantisation = {};  ///< of plain weights, as they are packed
+  bool decode_weights = false;    ///< weights that a kernel would run as stored become dtype too
   bool int8_activations = false;  ///< for weights of 4 bits that run with float ones otherwise
-  bool bind_only = false;  ///< nothing is packed: for list_linears()
+  bool bind_only = false;         ///< nothing is packed: for list_linears()
   int64_t max_model_len =
       0;  ///< positions to be ready for; 0: as the config derives. A position table caps it.
 };
