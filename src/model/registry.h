@@ -18,8 +18,8 @@ namespace octavo {
 std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint checkpoint, OpContext& ctx,
                                   const LoadOptions& options = {});
 
-/// The linear layers that this model would be made of, nothing packed; LinearInfo::linear is null. Marks their
-/// tensors used.
+/// The linear layers that this model would be made of, nothing packed; LinearInfo::linear is null. Marks
+/// their tensors used.
 std::vector<LinearInfo> list_linears(const ModelConfig& config, Checkpoint& checkpoint, OpContext& ctx);
 
 /// "GPT2LMHeadModel, LlamaForCausalLM, ...", for messages and help.

@@ -34,7 +34,8 @@ void rope(OpContext& ctx, const RopeTable& table, const int32_t* positions, int6
 void gated_activation(OpContext& ctx, Activation act, const float* x, int64_t rows, int64_t n, float* y);
 void activation(OpContext& ctx, Activation act, float* x, int64_t rows, int64_t n);  ///< in place
 
-/// Embedding matrix [vocab, hidden] as BF16 or F32 rows, or as rows of `row_blocks` blocks that `decode` reads.
+/// Embedding matrix [vocab, hidden] as BF16 or F32 rows, or as rows of `row_blocks` blocks that `decode`
+/// reads.
 struct EmbeddingView {
   const void* rows;
   bool bf16;
