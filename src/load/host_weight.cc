@@ -99,7 +99,7 @@ void load_fixed_activations(Checkpoint& checkpoint, const QuantScheme& scheme, c
   const TensorView zero = checkpoint.get(zero_name);
   if (zero.dtype != DType::kI8 || zero.shape.elements() != 1)
     throw Error(checkpoint.origin(), ": tensor '", zero_name, "' is not one I8");
-  out.x_zero = *zero.as<int8_t>();
+  out.x_zero = *zero.as<int8_t>();  // NOLINT(bugprone-signed-char-misuse): a number, not a character
 }
 
 /// How the layer's activations are quantised, where they are int8. (Weight-only kernels need no scales of

@@ -120,7 +120,7 @@ void write_safetensors(const std::string& folder, const std::vector<OutputGroup>
   for (size_t shard = 0; shard < count; ++shard) {
     const std::string file = shard_name(shard, count);
     const auto part = std::span(groups).subspan(cuts[shard], cuts[shard + 1] - cuts[shard]);
-    write_file(folder + "/" + file, part, wrote);
+    write_file(str(folder, "/", file), part, wrote);
     for (const OutputGroup& group : part) {
       total += group_bytes(group);
       for (const OutputTensor& tensor : group.tensors) map[tensor.name] = file;
