@@ -126,6 +126,7 @@ std::vector<std::string> by_kernel(const std::vector<std::string>& lines) {
       row->second += ", " + role;
   }
   std::vector<std::string> out;
+  out.reserve(rows.size());
   for (const auto& [kernel, roles] : rows) out.push_back(str(kernel, ": ", roles));
   return out;
 }
