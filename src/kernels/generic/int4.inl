@@ -128,7 +128,6 @@ void prepare_row(const float* x, const LinearShape& shape, const Layout& l, void
   uint32_t* record = reinterpret_cast<uint32_t*>(header + 1);
   int32_t* totals = reinterpret_cast<int32_t*>(record + l.groups * l.chunks * kRecord);
   for (int64_t g = 0; g < l.groups; ++g) {
-    uint32_t* first = record;
     int32_t total = 0;  // -8 times the sum
     for (int64_t at = 0; at < shape.group; at += kChunk, record += kRecord) {
       const int64_t left = shape.group - at, count = left < kChunk ? left : kChunk;
@@ -144,7 +143,7 @@ void prepare_row(const float* x, const LinearShape& shape, const Layout& l, void
       total += static_cast<int16_t>(start) + static_cast<int16_t>(start >> 16);
       record[0] = kPairs ? start : 0;
     }
-    if (!kPairs) first[0] = static_cast<uint32_t>(total);
+    if (!kPairs) record[-l.chunks * kRecord] = static_cast<uint32_t>(total);  // the group's first
     totals[g] = total / -8;
   }
 }
