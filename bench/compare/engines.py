@@ -207,6 +207,6 @@ def limits(context):
             result = json.loads(line)
             if "GB/s" in result:
                 out["bandwidth"] = result["GB/s"] * 1e9
-            elif result["isa"] == "avx2":
+            elif result["isa"] == "avx2" and result["format"] == "f32":
                 out["F32 FMA peak"] = result["GFLOP/s"] * 1e9
     return out
