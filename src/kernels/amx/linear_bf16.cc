@@ -11,6 +11,8 @@ using namespace avx512;
 
 #include "kernels/amx/tiles.inl"
 
+#include "kernels/avx512/bf16_rows.inl"
+
 // Prepared rows: [m][row_bytes(k)], pairs as in a panel, a zero in the last half of an odd k.
 int64_t pair_bytes(int64_t k) { return (k + 1) / 2 * 4; }
 int64_t row_bytes(int64_t k) {
@@ -25,14 +27,8 @@ void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, const
              void* prepared) {
   const int64_t k = shape.k;
   for (int64_t row = m0; row < m1; ++row) {
-    const float* from = x + row * ldx;
     uint16_t* to = reinterpret_cast<uint16_t*>(static_cast<char*>(prepared) + row * row_bytes(k));
-    for (int64_t kk = 0; kk < k; kk += kLanes) {
-      const int count = static_cast<int>(k - kk < kLanes ? k - kk : kLanes);
-      const __m256bh half = _mm512_cvtneps_pbh(load_first(from + kk, count).v);
-      _mm256_mask_storeu_epi16(to + kk, lane_mask(count), (__m256i)half);
-    }
-    if (k & 1) to[k] = 0;
+    round_row(x + row * ldx, k, to);
   }
 }
 

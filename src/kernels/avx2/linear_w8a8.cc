@@ -10,17 +10,10 @@ namespace {
 #include "kernels/avx2/tile.inl"
 
 #include "kernels/generic/linear_w8a8.inl"
+
+#include "kernels/generic/panel_kernel.inl"
 }  // namespace
 
-constinit const LinearKernel linear_w8a8 = {
-    .name = "w8a8 avx2 6x16 madd",
-    .m_step = 1,
-    .n_step = kPanel,
-    .packed_bytes = packed_bytes,
-    .pack = pack,
-    .prepared_bytes = prepared_bytes,
-    .prepare = prepare,
-    .run = run,
-};
+constinit const LinearKernel linear_w8a8 = panel_kernel("w8a8 avx2 6x16 madd");
 
 }  // namespace octavo::kernels::avx2

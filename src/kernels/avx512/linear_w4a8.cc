@@ -10,17 +10,10 @@ namespace {
 #include "kernels/avx512/tile4.inl"
 
 #include "kernels/generic/linear_w4a8.inl"
+
+#include "kernels/generic/panel_kernel.inl"
 }  // namespace
 
-constinit const LinearKernel linear_w4a8 = {
-    .name = "w4a8 avx512 12x16 maddubs",
-    .m_step = 1,
-    .n_step = kPanel,
-    .packed_bytes = packed_bytes,
-    .pack = pack,
-    .prepared_bytes = prepared_bytes,
-    .prepare = prepare,
-    .run = run,
-};
+constinit const LinearKernel linear_w4a8 = panel_kernel("w4a8 avx512 12x16 maddubs");
 
 }  // namespace octavo::kernels::avx512

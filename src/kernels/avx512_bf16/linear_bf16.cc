@@ -15,6 +15,8 @@ using namespace avx512;
 
 #include "kernels/generic/linear_float.inl"
 
+#include "kernels/avx512/bf16_rows.inl"
+
 struct DotBF16 {
   using Pack = PackBF16;
   using X = uint32_t;  ///< a pair of bf16, as in a Unit
@@ -39,14 +41,8 @@ void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, const
              void* prepared) {
   const int64_t k = shape.k;
   for (int64_t row = m0; row < m1; ++row) {
-    const float* from = x + row * ldx;
     uint16_t* to = reinterpret_cast<uint16_t*>(static_cast<uint32_t*>(prepared) + row * pairs(k));
-    for (int64_t kk = 0; kk < k; kk += kLanes) {
-      const int count = static_cast<int>(k - kk < kLanes ? k - kk : kLanes);
-      const __m256bh half = _mm512_cvtneps_pbh(load_first(from + kk, count).v);
-      _mm256_mask_storeu_epi16(to + kk, lane_mask(count + (k & 1)), (__m256i)half);
-    }
-    if (k & 1) to[k] = 0;
+    round_row(x + row * ldx, k, to);
   }
 }
 

@@ -12,17 +12,10 @@ using namespace avx2;
 #include "kernels/avx2/tile.inl"
 
 #include "kernels/generic/linear_w4a8.inl"
+
+#include "kernels/generic/panel_kernel.inl"
 }  // namespace
 
-constinit const LinearKernel linear_w4a8 = {
-    .name = "w4a8 avx_vnni 6x16 vnni",
-    .m_step = 1,
-    .n_step = kPanel,
-    .packed_bytes = packed_bytes,
-    .pack = pack,
-    .prepared_bytes = prepared_bytes,
-    .prepare = prepare,
-    .run = run,
-};
+constinit const LinearKernel linear_w4a8 = panel_kernel("w4a8 avx_vnni 6x16 vnni");
 
 }  // namespace octavo::kernels::avx_vnni

@@ -25,17 +25,10 @@ void run(const LinearRun& a) {
     }
   }
 }
+
+#include "kernels/generic/panel_kernel.inl"
 }  // namespace
 
-constinit const LinearKernel linear_w8a8 = {
-    .name = "w8a8 scalar",
-    .m_step = 1,
-    .n_step = kPanel,
-    .packed_bytes = packed_bytes,
-    .pack = pack,
-    .prepared_bytes = prepared_bytes,
-    .prepare = prepare,
-    .run = run,
-};
+constinit const LinearKernel linear_w8a8 = panel_kernel("w8a8 scalar");
 
 }  // namespace octavo::kernels::scalar
