@@ -1,12 +1,11 @@
 #include "cli/bench_data.h"
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <sstream>
 
 #include "base/error.h"
+#include "cli/statistics.h"
 
 namespace octavo {
 namespace {
@@ -161,11 +160,7 @@ void add_custom(const Json& item, const DatasetOptions& o, const BenchTokenizer&
 
 std::vector<BenchRequest> file_requests(const DatasetOptions& o, const BenchTokenizer& tokenizer) {
   if (o.path.empty()) throw Error("--dataset-name ", o.name, " needs --dataset-path");
-  std::ifstream file(o.path, std::ios::binary);
-  if (!file) throw Error("--dataset-path ", o.path, ": cannot be read");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return dataset_requests(text.view(), o, tokenizer);
+  return dataset_requests(read_file("--dataset-path", o.path), o, tokenizer);
 }
 
 void check_lengths(const DatasetOptions& o) {

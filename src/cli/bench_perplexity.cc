@@ -3,8 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 #include "base/error.h"
@@ -22,13 +20,6 @@ struct PerplexityOptions {
   std::string text, output_json;
   int64_t max_tokens = 0, window = 0;
 };
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string out{std::istreambuf_iterator<char>(file), {}};
-  if (!file || out.empty()) throw Error(path, ": cannot be read, or is empty");
-  return out;
-}
 
 /// Sum of the log-probabilities of ids[1..].
 double window_log_likelihood(Frontend& frontend, const std::vector<int32_t>& ids) {
@@ -57,7 +48,8 @@ double window_log_likelihood(Frontend& frontend, const std::vector<int32_t>& ids
 int perplexity(PerplexityOptions& o) {
   if (o.text.empty()) throw Error("--text is missing: a file");
   if (o.max_tokens < 0 || o.window < 0) throw Error("--max-tokens and --window: expected at least 0");
-  const std::string text = read_text(o.text);
+  const std::string text = read_file("--text", o.text);
+  if (text.empty()) throw Error("--text ", o.text, ": is empty");
   finish_engine_options(o.engine);
   o.engine.enable_prefix_caching = false;
   std::unique_ptr<LoadedModel> model = load_engine(o.engine);

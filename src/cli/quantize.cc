@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 
 #include "base/error.h"
@@ -92,7 +91,7 @@ void write_config(const std::string& from, const std::string& to, const Quantise
   auto config = nlohmann::ordered_json::parse(file, nullptr, false);  // was checked when it was loaded
   OCTAVO_CHECK(config.is_object());
   config["quantization_config"] = quant::quantization_config(options.scheme, options.group, ignored);
-  write_file(to + "/config.json", config.dump(2) + "\n");
+  write_file(to + "/config.json", config.dump(2));
 }
 
 QuantiseOptions checked_options(const QuantizeOptions& o) {
@@ -114,9 +113,8 @@ QuantiseOptions checked_options(const QuantizeOptions& o) {
 
 /// Windows evenly spaced over the text, as many as are asked for.
 std::vector<int32_t> calibration_ids(const std::string& path, const Text& text, int64_t wanted) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string content{std::istreambuf_iterator<char>(file), {}};
-  if (!file || content.empty()) throw Error("--calibrate ", path, ": cannot be read, or is empty");
+  const std::string content = read_file("--calibrate", path);
+  if (content.empty()) throw Error("--calibrate ", path, ": is empty");
   std::vector<int32_t> ids = text.encode(content, false), out;
   const int64_t windows = wanted / kWindow, all = static_cast<int64_t>(ids.size());
   if (all <= windows * kWindow) {
@@ -145,9 +143,8 @@ Calibration start_calibration(const QuantizeOptions& o, const std::string& path,
     if (id >= config.vocab)
       throw Error(path, ": the tokenizer gives id ", id, " of a vocabulary of ", config.vocab);
   out.model = load_model(config, open_checkpoint(path), ctx, {.max_model_len = kWindow});
-  CalibrationOptions options{.window = kWindow};
-  options.ran = [](int64_t) {};
-  out.calibrator = std::make_unique<Calibrator>(*out.model, ctx, std::move(ids), std::move(options));
+  out.calibrator =
+      std::make_unique<Calibrator>(*out.model, ctx, std::move(ids), CalibrationOptions{.window = kWindow});
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fstream>
 #include <numeric>
+#include <sstream>
 
 #include "base/error.h"
 #include "frontend/frontend.h"
@@ -51,6 +52,14 @@ void Progress::advance(int64_t by) {
   std::string bar = std::string(filled, '#') + std::string(kWidth - filled, '.');
   fprintf(stderr, "\r%s [%s] %lld/%lld %.1f/s ", label_.c_str(), bar.c_str(), static_cast<long long>(done_),
           static_cast<long long>(total_), static_cast<double>(done_) / std::max(now - start_, 1e-9));
+}
+
+std::string read_file(const std::string& flag, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::error_code error;
+  if (!file || std::filesystem::is_directory(path, error))  // a folder opens, and throws when it is read
+    throw Error(flag, " ", path, ": cannot be read");
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 void write_file(const std::string& path, const std::string& text) {

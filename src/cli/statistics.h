@@ -27,7 +27,9 @@ class Progress {
   double start_, last_drawn_ = 0;
 };
 
-/// Writes text to a file; Error naming it.
+/// The whole file that a flag names; Error with both.
+std::string read_file(const std::string& flag, const std::string& path);
+/// Writes text and a line end to a file; Error naming it.
 void write_file(const std::string& path, const std::string& text);
 
 }  // namespace octavo
