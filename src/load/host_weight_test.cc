@@ -77,6 +77,31 @@ TEST(HostWeight, VectorsOfIntegersAreRefusedByName) {
                        "tensor 'model.norm.weight' has dtype I64, expected a float type"));
 }
 
+// BL-42: the kernels would take the code of a NaN for a number.
+TEST(HostWeight, NanOfFp8IsRefusedByName) {
+  for (const uint8_t code : {0x7f, 0xff}) {
+    std::vector<uint8_t> codes(size_t{16} * 32, 0x38);
+    const float scale = 1;
+    Checkpoint checkpoint("folder");
+    checkpoint.add({{"m.weight", DType::kF8E4M3, {16, 32}, "file"},
+                    reinterpret_cast<const std::byte*>(codes.data()),
+                    0});
+    checkpoint.add(
+        {{"m.weight_scale", DType::kF32, {1}, "file"}, reinterpret_cast<const std::byte*>(&scale), 0});
+    ModelConfig config;
+    config.origin = "config.json";
+    config.quantization = std::make_shared<nlohmann::json>(nlohmann::json{{"quant_method", "fp8"}});
+    const HostWeight weight = linear_weight(checkpoint, config, "m", 16, 32);
+    std::vector<float> scratch(size_t{16} * 32);
+    kernels::WeightRows rows;
+    weight.read_rows(0, 16, scratch.data(), rows);
+    EXPECT_EQ(rows.q[0], 0x38);
+    codes[5 * 32 + 7] = code;
+    EXPECT_TRUE(contains(error_of([&] { weight.read_rows(0, 16, scratch.data(), rows); }),
+                         "tensor 'm.weight' holds a NaN"));
+  }
+}
+
 TEST(HostWeight, UnknownQuantisationIsRefused) {
   Checkpoint checkpoint = open_safetensors(golden("quantised/qwen3-awq-g32"));
   ModelConfig config;

@@ -11,8 +11,12 @@ namespace {
 
 using nlohmann::json;
 
-void read_rows(const HostWeight& weight, int64_t n0, int64_t, std::byte*, kernels::WeightRows& rows) {
-  rows.q = weight.values.as<int8_t>() + n0 * weight.k;  // raw e4m3 bytes
+/// Raw e4m3 bytes. NaN is refused here, since the kernels read its code as 480 to save a compare a weight.
+void read_rows(const HostWeight& weight, int64_t n0, int64_t n1, std::byte*, kernels::WeightRows& rows) {
+  rows.q = weight.values.as<int8_t>() + n0 * weight.k;
+  bool nan = false;
+  for (int64_t i = 0; i < (n1 - n0) * weight.k; ++i) nan |= (rows.q[i] & 0x7f) == 0x7f;
+  if (nan) throw Error("tensor '", weight.name, "' holds a NaN, in rows ", n0, " to ", n1 - 1);
 }
 
 }  // namespace
