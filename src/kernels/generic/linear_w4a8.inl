@@ -226,13 +226,6 @@ void tile(const Tile& t) {
   finish<M, P>(t, results);
 }
 
-template <int P, int M = 1>
-[[gnu::always_inline]] inline void tile_rows(int rows, const Tile& t) {
-  if constexpr (M < kMaxRows && (M + 1) * P * kVecs <= kAccumulators)
-    if (rows != M) return tile_rows<P, M + 1>(rows, t);
-  tile<M, P>(t);
-}
-
 Tile tile_of(const LinearRun& a) {
   Tile t{};
   t.layout = layout(a.shape);
@@ -245,34 +238,7 @@ Tile tile_of(const LinearRun& a) {
   return t;
 }
 
-void place_columns(const LinearRun& a, int64_t n, int panels, Tile& t) {
-  t.panel = static_cast<const char*>(a.packed) + n / kPanel * t.panel_stride;
-  t.bias = a.bias ? a.bias + n : nullptr;
-  t.columns = static_cast<int>(a.n1 - n < panels * kPanel ? a.n1 - n : panels * kPanel);
-}
-
-void place_rows(const LinearRun& a, int64_t n, int64_t row, Tile& t) {
-  t.row = static_cast<const char*>(a.prepared) + row * t.row_stride;
-  t.y = a.y + row * a.ldy + n;
-}
-
-template <int P>
-void run_columns(const LinearRun& a, int64_t n0) {
-  const int64_t rows = a.m1 - a.m0, tiles = (rows + kMaxRows - 1) / kMaxRows;
-  Tile t = tile_of(a);
-  int64_t n = n0;
-  for (; P == 1 ? n < a.n1 : n + P * kPanel <= a.n1; n += P * kPanel) {
-    place_columns(a, n, P, t);
-    t.prefetch = tiles == 1 ? t.panel : t.panel + P * t.panel_stride;
-    for (int64_t i = 0; i < tiles; ++i) {
-      const int64_t r0 = a.m0 + rows * i / tiles, r1 = a.m0 + rows * (i + 1) / tiles;
-      place_rows(a, n, r0, t);
-      tile_rows<P>(static_cast<int>(r1 - r0), t);
-    }
-  }
-  if constexpr (P > 1)
-    if (n < a.n1) run_columns<P / 2>(a, n);
-}
+#include "kernels/generic/panel_tiles.inl"
 
 // A large batch: a block of a panel's groups is unpacked to bytes once, which then stay in L1 while all rows
 // pass; a mask, a shift and their loads in every tile would cost a sixth of its time on AVX2. Results wait on
@@ -342,14 +308,5 @@ void run(const LinearRun& a) {
   const int64_t rows = a.m1 - a.m0;
   if constexpr (kUnpackAhead)
     if (rows > 2 * kMaxRows && a.shape.group <= kBlockDepth) return run_block(a);
-  switch (rows <= kMaxRows ? panels_of(static_cast<int>(rows)) : kWidePanels) {
-    case 1:
-      return run_columns<1>(a, a.n0);
-    case 2:
-      return run_columns<2>(a, a.n0);
-    case 4:
-      return run_columns<4>(a, a.n0);
-    default:
-      return run_columns<8>(a, a.n0);
-  }
+  run_panels(a);
 }

@@ -18,7 +18,7 @@ struct Count {
 struct Tile {
   const char* panel;  ///< first panel
   int64_t panel_stride;
-  const char* rows;  ///< first prepared row
+  const char* row;  ///< first prepared row
   int64_t row_stride;
   int64_t units;
   float* y;
@@ -42,7 +42,7 @@ void finish(const Tile& t, const IVec (&sum)[M][P * kVecs]) {
     const IVec weights = load_int(header->sum + at), zeros = load_int(header->zero + at);
 #pragma GCC unroll 64
     for (int r = 0; r < M; ++r) {
-      const RowHeader* row = reinterpret_cast<const RowHeader*>(t.rows + r * t.row_stride);
+      const RowHeader* row = reinterpret_cast<const RowHeader*>(t.row + r * t.row_stride);
       float* y = t.y + r * t.ldy + v * kLanes;
       const Vec start = t.add ? add(load_first(y, count), bias) : bias;
       const IVec exact = sum[r][v] - weights * set_int(row->offset) - zeros * set_int(row->sum);
@@ -63,7 +63,7 @@ void tile(const Tile& t) {
   const uint32_t* x[(M + 2) / 3];
 #pragma GCC unroll 64
   for (int i = 0; i < (M + 2) / 3; ++i)
-    x[i] = reinterpret_cast<const uint32_t*>(t.rows + 3 * i * t.row_stride + sizeof(RowHeader));
+    x[i] = reinterpret_cast<const uint32_t*>(t.row + 3 * i * t.row_stride + sizeof(RowHeader));
   const int64_t panel_stride = t.panel_stride, row_units = t.row_stride / 4;
   // Several units a turn: the loop's own instructions and one prefetch a line would cost a tenth of the
   // front end's slots.
@@ -100,49 +100,16 @@ void tile(const Tile& t) {
   finish<M, P>(t, sum);
 }
 
-template <int P, int M = 1>
-[[gnu::always_inline]] inline void tile_rows(int rows, const Tile& t) {
-  if constexpr (M < kMaxRows && (M + 1) * P * kVecs <= kAccumulators)
-    if (rows != M) return tile_rows<P, M + 1>(rows, t);
-  tile<M, P>(t);
+Tile tile_of(const LinearRun& a) {
+  Tile t{};
+  t.panel_stride = panel_bytes(a.shape.k);
+  t.row_stride = row_bytes(a.shape.k);
+  t.units = units(a.shape.k);
+  t.ldy = a.ldy;
+  t.add = a.accumulate;
+  return t;
 }
 
-template <int P>
-void run_columns(const LinearRun& a, int64_t n0) {
-  const int64_t rows = a.m1 - a.m0, tiles = (rows + kMaxRows - 1) / kMaxRows;
-  int64_t n = n0;
-  for (; P == 1 ? n < a.n1 : n + P * kPanel <= a.n1; n += P * kPanel) {
-    Tile t;
-    t.panel_stride = panel_bytes(a.shape.k);
-    t.panel = static_cast<const char*>(a.packed) + n / kPanel * t.panel_stride;
-    t.row_stride = row_bytes(a.shape.k);
-    t.units = units(a.shape.k);
-    t.ldy = a.ldy;
-    t.bias = a.bias ? a.bias + n : nullptr;
-    t.add = a.accumulate;
-    t.columns = static_cast<int>(a.n1 - n < P * kPanel ? a.n1 - n : P * kPanel);
-    for (int64_t i = 0; i < tiles; ++i) {
-      const int64_t r0 = a.m0 + rows * i / tiles, r1 = a.m0 + rows * (i + 1) / tiles;
-      t.rows = static_cast<const char*>(a.prepared) + r0 * t.row_stride;
-      t.y = a.y + r0 * a.ldy + n;
-      t.prefetch = tiles == 1 ? t.panel : t.panel + P * t.panel_stride;
-      tile_rows<P>(static_cast<int>(r1 - r0), t);
-    }
-  }
-  if constexpr (P > 1)
-    if (n < a.n1) run_columns<P / 2>(a, n);
-}
+#include "kernels/generic/panel_tiles.inl"
 
-void run(const LinearRun& a) {
-  const int64_t rows = a.m1 - a.m0;
-  switch (rows <= kMaxRows ? panels_of(static_cast<int>(rows)) : kWidePanels) {
-    case 1:
-      return run_columns<1>(a, a.n0);
-    case 2:
-      return run_columns<2>(a, a.n0);
-    case 4:
-      return run_columns<4>(a, a.n0);
-    default:
-      return run_columns<8>(a, a.n0);
-  }
-}
+void run(const LinearRun& a) { run_panels(a); }
