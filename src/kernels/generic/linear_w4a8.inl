@@ -305,8 +305,7 @@ void run_block(const LinearRun& a) {
 }
 
 void run(const LinearRun& a) {
-  const int64_t rows = a.m1 - a.m0;
   if constexpr (kUnpackAhead)
-    if (rows > 2 * kMaxRows && a.shape.group <= kBlockDepth) return run_block(a);
+    if (a.m1 - a.m0 > 2 * kMaxRows && a.shape.group <= kBlockDepth) return run_block(a);
   run_panels(a);
 }
