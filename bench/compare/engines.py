@@ -111,7 +111,7 @@ class LlamaCpp:
         command = self.command + ["-c", str(size + 256 * case.sequences), "-npp", str(case.prompt), "-ntg", str(tokens),
                                   "-npl", str(case.sequences)]
         with open(self.log, "a") as log:
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, process_group=0,
                                        env=self.context.environment("llama.cpp"))
             try:
                 output, _ = process.communicate(timeout=timeout)
@@ -141,7 +141,7 @@ class Worker:
             command = [context.python(row.engine), str(HERE / f"worker_{row.engine}.py"), path, str(context.threads), *row.flags]
         with open(log, "a") as errors:
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-                                            start_new_session=True, env=context.environment(row.engine))
+                                            process_group=0, env=context.environment(row.engine))
         try:
             self.weight_bytes = self._answer(timeout)["weight_bytes"]
             self._ask("1 32 4", timeout)  # warm-up
@@ -189,8 +189,9 @@ def start(context, row, model):
 
 @contextlib.contextmanager
 def neighbour(context):
-    """One niced-down busy process on the last of our CPUs."""
-    process = subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True,
+    """One niced-down busy process on the last of our CPUs. It shares the session of what is measured: with
+    kernel.sched_autogroup_enabled Linux divides a CPU between sessions first, and nice counts only inside one."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"], process_group=0,
                                preexec_fn=lambda: (os.nice(19), os.sched_setaffinity(0, {context.threads - 1})))
     try:
         yield

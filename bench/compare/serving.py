@@ -51,7 +51,7 @@ class Server:
         command = server_command(context, row, path, self.url.rsplit(":", 1)[1])
         started = time.monotonic()
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, process_group=0,
                                             env=context.environment(row.engine))
         try:
             while not self._healthy():
