@@ -231,6 +231,7 @@ std::unique_ptr<LoadedModel> load_engine(const EngineOptions& options) {
       .dtype = weight_format(options),
       .quantisation = online_quantisation(options.quantization, options.quantization_config, out->config),
       .decode_weights = options.decode_weights,
+      .int8_blocks = options.gguf_activations == "int8",
       .int8_activations = options.int4_activations == "int8",
       .max_model_len = std::max<int64_t>(config.max_model_len, 0)};
   auto model = load_model(out->config, open_weights(options, out->path, out->config), context, load);

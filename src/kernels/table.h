@@ -10,13 +10,16 @@
 
 namespace octavo::kernels {
 
-/// Execution formats of a linear layer's weights. From kW4A16 on they are weight-only block formats
-/// (generic/block_formats.inl): k is a multiple of 32, activations stay float32.
+/// Execution formats of a linear layer's weights. kQ8A8: integers of 8 bits with a float16 scale for 32
+/// inputs, activations int8 with a scale for the same 32 (GGUF's Q8_0 in int8 arithmetic). From kW4A16 on
+/// they are weight-only block formats (generic/block_formats.inl): k is a multiple of 32, activations stay
+/// float32.
 enum class WeightFormat : uint8_t {
   kF32,
   kBF16,
   kW8A8,
   kW4A8,
+  kQ8A8,
   kW4A16,
   kW8A16,
   kFP8,

@@ -42,6 +42,7 @@ void Loader::linear(Linear& to, const std::string& role, int64_t k, const std::v
     WeightLayout layout = part.transposed ? WeightLayout::kConv1d : WeightLayout::kLinear;
     pending.weights.push_back(linear_weight(checkpoint_, config_, part.name, part.n, k, layout));
     if (options_.quantisation) quantise_online(*options_.quantisation, role, pending.weights.back());
+    if (options_.int8_blocks) use_int8_blocks(pending.weights.back());
     if (options_.int8_activations) use_int8_activations(pending.weights.back());
     pending.biases.emplace_back();
     if (part.bias) vector(pending.biases.back(), part.name + ".bias", part.n);

@@ -24,6 +24,7 @@ struct LoadOptions {
   kernels::WeightFormat dtype = kernels::WeightFormat::kBF16;
   std::optional<OnlineQuantisation> quantisation = {};  ///< of plain weights, as they are packed
   bool decode_weights = false;    ///< weights that a kernel would run as stored become dtype too
+  bool int8_blocks = false;       ///< GGUF blocks run in int8 arithmetic where there is a kernel
   bool int8_activations = false;  ///< for weights of 4 bits that run with float ones otherwise
   bool bind_only = false;         ///< nothing is packed: for list_linears()
   int64_t max_model_len =

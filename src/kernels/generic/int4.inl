@@ -16,6 +16,8 @@
 // the exact sum of its 16 products (q in -8..7, x in -128..127). Thirty-two k are thus summed before anything
 // is widened. Without kPairs the first record of a group starts the whole group.
 
+#include "kernels/generic/half.inl"
+
 #include "kernels/generic/quantise.inl"
 
 constexpr int kPanel = 16;
@@ -52,17 +54,6 @@ size_t packed_bytes(const LinearShape& shape) {
 }
 [[maybe_unused]] size_t prepared_bytes(int64_t m, const LinearShape& shape) {
   return static_cast<size_t>(m * layout(shape).row_bytes);
-}
-
-/// Of a float that is a float16 (LinearShape::half_scales); subnormal ones included.
-uint16_t half_bits(float x) {
-  uint32_t bits;
-  __builtin_memcpy(&bits, &x, 4);
-  const uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
-  if (magnitude >= 0x38800000u) return static_cast<uint16_t>(sign | (magnitude - 0x38000000u) >> 13);
-  if (magnitude < 0x33000000u) return static_cast<uint16_t>(sign);
-  const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
-  return static_cast<uint16_t>(sign | mantissa >> (126 - (magnitude >> 23)));
 }
 
 /// One column of a panel.

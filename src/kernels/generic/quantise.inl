@@ -12,7 +12,7 @@ struct RowScale {
 };
 
 /// Largest |x|; an infinity or NaN wins, since their bits are larger than any number's.
-float largest(const float* x, int64_t k) {
+[[maybe_unused]] float largest(const float* x, int64_t k) {
   int32_t most[32] = {};
   int64_t kk = 0;
   const auto take = [&](int i, const float* from) __attribute__((always_inline)) {
@@ -49,7 +49,7 @@ int32_t quantise(float x, RowScale row) {
   return value > 127 ? 127 : value;
 }
 
-RowScale row_scale(const float* x, int64_t k, const LinearShape& shape) {
+[[maybe_unused]] RowScale row_scale(const float* x, int64_t k, const LinearShape& shape) {
   const float most = largest(x, k);
   if (!(most <= 3.402823466e38f)) return {1.0f, 0, false};
   if (shape.x_scale != 0) return {shape.x_scale, shape.x_zero, true};

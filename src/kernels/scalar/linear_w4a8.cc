@@ -5,14 +5,6 @@ namespace {
 constexpr bool kPairs = false;
 #include "kernels/generic/int4.inl"
 
-float float_of_half(uint16_t half) {
-  const uint32_t exponent = half >> 10 & 31u, mantissa = half & 0x3ffu;
-  const float magnitude =
-      exponent ? static_cast<float>(mantissa + 1024) * 0x1p-25f : static_cast<float>(mantissa) * 0x1p-24f;
-  const float power = exponent ? static_cast<float>(1u << exponent) : 1.0f;
-  return (half & 0x8000u ? -magnitude : magnitude) * power;
-}
-
 /// Exact sum of one group of one column and row.
 int32_t group_sum(const uint8_t* body, const uint32_t* record, int64_t chunks, int32_t zero) {
   int32_t sum = 0;

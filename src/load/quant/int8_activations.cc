@@ -10,26 +10,51 @@ namespace {
 
 using kernels::WeightFormat;
 
-constexpr int64_t kBlock = 32, kBlockBytes = 18;  ///< of Q4_0: a float16 d and 16 bytes; (q - 8) d
+constexpr int64_t kBlock = 32;  ///< of Q4_0 and Q8_0: a float16 d and the integers
 
 /// Scratch holds k floats a row: k bytes of integers and, after those of all rows, the scales.
-void read_q4_0(const HostWeight& weight, int64_t n0, int64_t n1, std::byte* scratch,
-               kernels::WeightRows& rows) {
+template <int64_t kBytes, class Decode>
+void read_blocks(const HostWeight& weight, int64_t n0, int64_t n1, std::byte* scratch,
+                 kernels::WeightRows& rows, const Decode& decode) {
   const int64_t blocks = weight.k / kBlock;
   auto* q = reinterpret_cast<int8_t*>(scratch);
   auto* scales = reinterpret_cast<float*>(scratch + (n1 - n0) * weight.k);
   rows.q = q;
   rows.scales = scales;
-  const auto* from = reinterpret_cast<const uint8_t*>(weight.values.data) + n0 * blocks * kBlockBytes;
-  for (int64_t b = 0; b < (n1 - n0) * blocks; ++b, from += kBlockBytes, q += kBlock) {
+  const auto* from = reinterpret_cast<const uint8_t*>(weight.values.data) + n0 * blocks * kBytes;
+  for (int64_t b = 0; b < (n1 - n0) * blocks; ++b, from += kBytes, q += kBlock) {
     uint16_t bits;
     std::memcpy(&bits, from, 2);
     scales[b] = to_float(Float16{bits});
-    for (int i = 0; i < 16; ++i) {
-      q[i] = static_cast<int8_t>((from[2 + i] & 15) - 8);
-      q[i + 16] = static_cast<int8_t>((from[2 + i] >> 4) - 8);
-    }
+    decode(from + 2, q);
   }
+}
+
+/// 16 bytes of two nibbles: (q - 8) d
+void read_q4_0(const HostWeight& weight, int64_t n0, int64_t n1, std::byte* scratch,
+               kernels::WeightRows& rows) {
+  read_blocks<18>(weight, n0, n1, scratch, rows, [](const uint8_t* from, int8_t* q) {
+    for (int i = 0; i < 16; ++i) {
+      q[i] = static_cast<int8_t>((from[i] & 15) - 8);
+      q[i + 16] = static_cast<int8_t>((from[i] >> 4) - 8);
+    }
+  });
+}
+
+/// 32 signed bytes: q d
+void read_q8_0(const HostWeight& weight, int64_t n0, int64_t n1, std::byte* scratch,
+               kernels::WeightRows& rows) {
+  read_blocks<34>(weight, n0, n1, scratch, rows,
+                  [](const uint8_t* from, int8_t* q) { std::memcpy(q, from, kBlock); });
+}
+
+/// A plain block weight becomes integers and scales.
+void use_reader(HostWeight& weight, HostWeight::Reader reader, WeightFormat format) {
+  weight.reader = reader;
+  weight.group = kBlock;
+  weight.half_scales = true;
+  weight.fits_kernel = true;
+  weight.format = format;
 }
 
 /// Whether x is exactly a float16.
@@ -49,15 +74,16 @@ void note_half_scales(HostWeight& weight) {
 void use_int8_activations(HostWeight& weight) {
   if (weight.reader && weight.format == WeightFormat::kW4A16) {
     note_half_scales(weight);
+    weight.format = WeightFormat::kW4A8;
+    weight.fits_kernel = true;
   } else if (!weight.reader && weight.values.dtype == DType::kQ4_0) {
-    weight.reader = read_q4_0;
-    weight.group = kBlock;
-    weight.half_scales = true;
-  } else {
-    return;
+    use_reader(weight, read_q4_0, WeightFormat::kW4A8);
   }
-  weight.format = WeightFormat::kW4A8;
-  weight.fits_kernel = true;
+}
+
+void use_int8_blocks(HostWeight& weight) {
+  if (!weight.reader && weight.values.dtype == DType::kQ8_0)
+    use_reader(weight, read_q8_0, WeightFormat::kQ8A8);
 }
 
 }  // namespace octavo

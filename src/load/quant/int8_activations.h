@@ -1,4 +1,5 @@
-// --int4-activations int8: weights of 4 bits that were made for float activations run as W4A8.
+// --int4-activations and --gguf-activations: weights that were made for float activations run in int8
+// arithmetic.
 #pragma once
 
 #include "load/host_weight.h"
@@ -9,6 +10,10 @@ namespace octavo {
 /// and zero points; the activations are then rounded to int8, one scale a token. Anything else stays as it
 /// is.
 void use_int8_activations(HostWeight& weight);
+
+/// GGUF's Q8_0 becomes Q8A8: the same integers and scales; activations are rounded to int8 with a scale for
+/// every 32 inputs, as llama.cpp does. Anything else stays as it is.
+void use_int8_blocks(HostWeight& weight);
 
 /// Sets weight.half_scales by what its scales are.
 void note_half_scales(HostWeight& weight);

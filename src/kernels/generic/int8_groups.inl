@@ -1,0 +1,100 @@
+// Packed weights and prepared activations of the Q8A8 format (GGUF's Q8_0 in int8 arithmetic): both sides
+// have a scale for every 32 inputs. Include inside the folder's anonymous namespace, after `kQuad` and
+// `kUnsigned` as for int8.inl.
+//
+//   packed    a panel of 16 output columns: for each group float16 scales [16], then bytes [32 /
+//   kQuad][16][kQuad];
+//             544 bytes for the file's 16 blocks of 34
+//   prepared  a row: for each group its scale, what its sum starts at, and 32 values (int16 if kQuad is 2)
+//
+// kUnsigned: the weights are stored as w + 128, for an instruction that multiplies unsigned by signed bytes;
+// the sum of a group then starts at -128 * sum(x), which costs no instruction. (Activations + 128, as in
+// int8.inl, would need the sum of every column's group: 12 % more weight to read.)
+//   result = fold over groups, in rising order, of fma(float(exact group sum) * x scale, w scale, result)
+//   y = (addend + bias) + result
+
+#include "kernels/generic/half.inl"
+
+#include "kernels/generic/quantise.inl"
+
+constexpr int kPanel = 16;
+constexpr int kGroup = 32;
+constexpr int kScaleBytes = kPanel * 2;
+constexpr int kGroupBytes = kScaleBytes + kPanel * kGroup;
+
+struct GroupHeader {
+  float scale;  ///< NaN if an element of the group is NaN or infinite
+  int32_t start;
+};
+constexpr int kRecordBytes = static_cast<int>(sizeof(GroupHeader)) + kGroup * (kQuad == 2 ? 2 : 1);
+
+int64_t panel_bytes(const LinearShape& shape) { return (shape.k / kGroup * kGroupBytes + 63) / 64 * 64; }
+int64_t row_bytes(const LinearShape& shape) { return (shape.k / kGroup * kRecordBytes + 63) / 64 * 64; }
+
+size_t packed_bytes(const LinearShape& shape) {
+  return static_cast<size_t>((shape.n + kPanel - 1) / kPanel * panel_bytes(shape));
+}
+size_t prepared_bytes(int64_t m, const LinearShape& shape) {
+  return static_cast<size_t>(m * row_bytes(shape));
+}
+
+void pack(const WeightRows& rows, int64_t n0, int64_t n1, const LinearShape& shape, void* packed) {
+  const int64_t groups = shape.k / kGroup;
+  for (int64_t first = n0; first < n1; first += kPanel) {
+    char* panel = static_cast<char*>(packed) + first / kPanel * panel_bytes(shape);
+    __builtin_memset(panel, 0, panel_bytes(shape));
+    for (int c = 0; c < kPanel && first + c < n1; ++c) {
+      const int64_t row = first + c - n0;
+      for (int64_t g = 0; g < groups; ++g) {
+        char* group = panel + g * kGroupBytes;
+        reinterpret_cast<uint16_t*>(group)[c] = half_bits(rows.scales[row * groups + g]);
+        const int8_t* q = rows.q + row * shape.k + g * kGroup;
+        for (int kk = 0; kk < kGroup; ++kk)
+          group[kScaleBytes + (kk / kQuad * kPanel + c) * kQuad + kk % kQuad] =
+              static_cast<char>(kUnsigned ? q[kk] ^ 0x80 : q[kk]);
+      }
+    }
+  }
+}
+
+#if defined(__AVX2__)
+/// largest() of one group.
+float largest_of_group(const float* x) {
+  const auto magnitudes = [&](int i) __attribute__((always_inline)) {
+    return _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i)),
+                            _mm256_set1_epi32(0x7fffffff));
+  };
+  const __m256i most = _mm256_max_epi32(_mm256_max_epi32(magnitudes(0), magnitudes(8)),
+                                        _mm256_max_epi32(magnitudes(16), magnitudes(24)));
+  __m128i half = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+  half = _mm_max_epi32(half, _mm_shuffle_epi32(half, 0x4e));
+  half = _mm_max_epi32(half, _mm_shuffle_epi32(half, 0xb1));
+  return _mm_cvtss_f32(_mm_castsi128_ps(half));
+}
+#else
+float largest_of_group(const float* x) { return largest(x, kGroup); }
+#endif
+
+void prepare_group(const float* x, GroupHeader* header) {
+  const float most = largest_of_group(x);
+  const bool finite = most <= 3.402823466e38f;
+  const RowScale scale{finite && most > 0 ? most / 127.0f : 1.0f, 0, finite};
+  int32_t sum = 0;
+  if (!finite)
+    __builtin_memset(header + 1, 0, kRecordBytes - sizeof(GroupHeader));
+  else if constexpr (kQuad == 2)
+    sum = quantise_shorts(x, kGroup, scale, reinterpret_cast<int16_t*>(header + 1));
+  else
+    sum = quantise_bytes(x, kGroup, scale, 0, reinterpret_cast<uint8_t*>(header + 1));
+  header->scale = finite ? scale.scale : __builtin_nanf("");
+  header->start = kUnsigned ? -128 * sum : 0;
+}
+
+void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, const LinearShape& shape,
+             void* prepared) {
+  for (int64_t row = m0; row < m1; ++row) {
+    char* to = static_cast<char*>(prepared) + row * row_bytes(shape);
+    for (int64_t at = 0; at < shape.k; at += kGroup, to += kRecordBytes)
+      prepare_group(x + row * ldx + at, reinterpret_cast<GroupHeader*>(to));
+  }
+}

@@ -1,0 +1,155 @@
+// Q8A8 tiles of M rows by P panels (int8_groups.inl), for any IVec. Before the include, the folder's dot.inl
+// defines what linear_w8a8.inl names, and
+//   load_half(const uint16_t*)    kLanes float16 as floats
+//   kKeepResults                  there are registers for results besides sums; else they wait on the stack
+//   kMaxRows, kWidePanels, kAccumulators, panels_of(m): as in linear_float.inl
+
+constexpr int kVecs = kPanel / kLanes;
+constexpr int kTurn = 4;  ///< units of a turn of the loop
+
+struct Tile {
+  const char* panel;  ///< first panel
+  int64_t panel_stride;
+  const char* row;  ///< first prepared row
+  int64_t row_stride;
+  int64_t groups;
+  float* y;
+  int64_t ldy;
+  const float* bias;
+  bool add;
+  int columns;
+  const char* prefetch;
+};
+
+template <int M, int P>
+OCTAVO_INLINE void finish(const Tile& t, const Vec (&result)[M][P * kVecs]) {
+#pragma GCC unroll 64
+  for (int v = 0; v < P * kVecs; ++v) {
+    const int count = t.columns - v * kLanes;
+    if (count <= 0) break;
+    const Vec bias = t.bias ? load_first(t.bias + v * kLanes, count) : zero();
+#pragma GCC unroll 64
+    for (int r = 0; r < M; ++r) {
+      float* y = t.y + r * t.ldy + v * kLanes;
+      const Vec start = t.add ? add(load_first(y, count), bias) : bias;
+      store_first(y, add(start, result[r][v]), count);
+    }
+  }
+}
+
+/// Where a tile reads: weights and records of the group at hand; a base for every three rows.
+template <int M>
+struct Cursor {
+  const char* weights;
+  const char* ahead;  ///< to prefetch
+  const char* x[(M + 2) / 3];
+  int64_t panel_stride, row_stride;
+
+  OCTAVO_INLINE const char* record(int r) const { return x[r / 3] + r % 3 * row_stride; }
+  OCTAVO_INLINE void advance_rows(int bytes) {
+#pragma GCC unroll 64
+    for (int i = 0; i < (M + 2) / 3; ++i) x[i] += bytes;
+  }
+  /// See linear_w4a8.inl.
+  OCTAVO_INLINE void hide() {
+    __asm__("" : "+r"(weights), "+r"(ahead), "+r"(row_stride));
+#pragma GCC unroll 64
+    for (int i = 0; i < (M + 2) / 3; ++i) __asm__("" : "+r"(x[i]));
+  }
+};
+
+/// kTurn units of the group: x stands at their values.
+template <int M, int P>
+OCTAVO_INLINE void turn(Cursor<M>& at, IVec (&sum)[M][P * kVecs]) {
+  constexpr int kBytes = kTurn * kPanel * kQuad;
+  at.hide();
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p)
+#pragma GCC unroll 8
+    for (int line = 0; line < kBytes; line += 64)
+      __builtin_prefetch(at.ahead + p * at.panel_stride + line, 0, 3);
+#pragma GCC unroll 8
+  for (int u = 0; u < kTurn; ++u)
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) {
+      IVec weights[kVecs];
+#pragma GCC unroll 8
+      for (int v = 0; v < kVecs; ++v)
+        weights[v] = dot_weights(reinterpret_cast<const int8_t*>(at.weights) + p * at.panel_stride +
+                                 (u * kPanel + v * kLanes) * kQuad);
+#pragma GCC unroll 64
+      for (int r = 0; r < M; ++r) {
+        const IVec value = dot_value(reinterpret_cast<const uint32_t*>(at.record(r)) + u);
+#pragma GCC unroll 8
+        for (int v = 0; v < kVecs; ++v) dot_into(sum[r][p * kVecs + v], weights[v], value);
+      }
+    }
+  at.weights += kBytes;
+  at.ahead += kBytes;
+  at.advance_rows(kTurn * 4);
+}
+
+template <int M, int P>
+void tile(const Tile& t) {
+  Vec kept[M][P * kVecs];
+  alignas(64) float waiting[M][P * kPanel];
+  auto each = [&](auto f) __attribute__((always_inline)) {
+#pragma GCC unroll 64
+    for (int v = 0; v < P * kVecs; ++v)
+#pragma GCC unroll 64
+      for (int r = 0; r < M; ++r) f(r, v, kept[r][v], waiting[r] + v * kLanes);
+  };
+  each([](int, int, Vec& here, float* there) __attribute__((always_inline)) {
+    if constexpr (kKeepResults)
+      here = zero();
+    else
+      store(there, zero());
+  });
+  Cursor<M> at{t.panel, t.prefetch, {}, t.panel_stride, t.row_stride};
+#pragma GCC unroll 64
+  for (int i = 0; i < (M + 2) / 3; ++i) at.x[i] = t.row + 3 * i * t.row_stride;
+  for (int64_t g = 0; g < t.groups; ++g) {
+    if constexpr (!kKeepResults) __asm__ volatile("" : : "r"(waiting) : "memory");
+    IVec sum[M][P * kVecs];
+#pragma GCC unroll 64
+    for (int r = 0; r < M; ++r)
+#pragma GCC unroll 64
+      for (int v = 0; v < P * kVecs; ++v)
+        sum[r][v] = kUnsigned ? set_int(reinterpret_cast<const GroupHeader*>(at.record(r))->start) : izero();
+    at.weights += kScaleBytes;
+    at.ahead += kScaleBytes;
+    at.advance_rows(sizeof(GroupHeader));
+#pragma GCC unroll 1
+    for (int u = 0; u < kGroup / kQuad; u += kTurn) turn<M, P>(at, sum);
+    const char* head = at.weights - kGroupBytes;
+    Vec scale;
+    each([&](int r, int v, Vec& here, float* there) __attribute__((always_inline)) {
+      if (r == 0)
+        scale = load_half(reinterpret_cast<const uint16_t*>(head + v / kVecs * t.panel_stride) +
+                          v % kVecs * kLanes);
+      const Vec x_scale = broadcast(reinterpret_cast<const float*>(at.record(r) - kRecordBytes));
+      const Vec value = to_float(sum[r][v]) * x_scale;
+      if constexpr (kKeepResults)
+        fma_into(here, value, scale);
+      else
+        store(there, fma(value, scale, load(there)));
+    });
+  }
+  if constexpr (!kKeepResults)
+    each([](int, int, Vec& here, float* there) __attribute__((always_inline)) { here = load(there); });
+  finish<M, P>(t, kept);
+}
+
+Tile tile_of(const LinearRun& a) {
+  Tile t{};
+  t.panel_stride = panel_bytes(a.shape);
+  t.row_stride = row_bytes(a.shape);
+  t.groups = a.shape.k / kGroup;
+  t.ldy = a.ldy;
+  t.add = a.accumulate;
+  return t;
+}
+
+#include "kernels/generic/panel_tiles.inl"
+
+void run(const LinearRun& a) { run_panels(a); }
