@@ -324,6 +324,30 @@ TEST(Int8Activations, FourBitWeightsRunAsW4A8) {
   }
 }
 
+/// --gguf-activations int8: Q8_0 keeps its bytes, and rounding activations in groups of 32 costs little.
+TEST(Int8Activations, Q8_0RunsAsQ8A8) {
+  const std::string path = std::string(OCTAVO_SHARED_DIR) + "/golden/gguf/llama-q8_0.gguf";
+  const ModelConfig config = load_model_config(path);
+  for (const char* const* isa = kernels::available(); *isa; ++isa) {
+    TestMachine machine(kernels::select(*isa));
+    std::vector<std::vector<float>> logits;
+    uint64_t bytes[2];
+    for (bool int8 : {false, true}) {
+      const auto model = load_model(config, open_checkpoint(path), machine.ctx,
+                                    {.dtype = WeightFormat::kF32, .int8_blocks = int8});
+      EXPECT_EQ(model->info().kernels[0].find(": q8a8 ") != std::string::npos, int8);
+      bytes[int8] = model->info().weight_bytes;
+      TestRunner runner(*model, machine.ctx, KvFormat::kF32, 16, 16, 1);
+      TestSequence s{{1, 17, 230, 5, 99, 42, 7, 301}};
+      logits.push_back(runner.step({{&s, 8, TestRunner::Work::kAll}}));
+    }
+    EXPECT_LE(bytes[1], bytes[0] + 16 * 4096);
+    const float difference = max_difference(logits[0].data(), logits[1].data(), logits[0].size());
+    EXPECT_GT(difference, 0.0f) << *isa;
+    EXPECT_LT(difference, 0.3f) << *isa;  // W8A8 goldens: 0.2
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Models, GoldenTest,
     ::testing::Combine(::testing::Values("models/opt-pre-f16", "models/opt-post-proj", "models/gpt2",
