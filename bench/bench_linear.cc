@@ -64,7 +64,8 @@ kernels::WeightFormat format_of(const std::string& name) {
   if (name == "w8a8") return WeightFormat::kW8A8;
   if (name == "w4a8") return WeightFormat::kW4A8;
   if (name == "q8a8") return WeightFormat::kQ8A8;
-  throw Error("--format: ", name, ", expected f32, bf16, w8a8, w4a8 or q8a8");
+  if (name == "q4a8") return WeightFormat::kQ4A8;
+  throw Error("--format: ", name, ", expected f32, bf16, w8a8, w4a8, q8a8 or q4a8");
 }
 
 /// Random floats (bits 0), or integers of 4 or 8 bits with their scales.
@@ -89,8 +90,8 @@ void random_rows(const kernels::LinearShape& shape, int bits, int64_t n0, int64_
 Linear random_linear(OpContext& ctx, const Options& o, int64_t n, int64_t k) {
   LinearPart part;
   part.format = format_of(o.format);
-  const int bits = o.format == "w4a8" ? 4 : o.format == "w8a8" || o.format == "q8a8" ? 8 : 0;
-  part.shape = {n, k, bits == 4 && o.group ? o.group : k};
+  const int bits = o.format[0] == 'f' || o.format[0] == 'b' ? 0 : o.format[1] - '0';
+  part.shape = {n, k, o.format[0] == 'q' ? 32 : bits == 4 && o.group ? o.group : k};
   part.shape.half_scales = true;
   part.rows = [bits, shape = part.shape](int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) {
     random_rows(shape, bits, n0, n1, scratch, rows);

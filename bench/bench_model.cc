@@ -161,6 +161,7 @@ int main_checked(int argc, char** argv) {
       load_model(config, dummy ? dummy_checkpoint(config) : open_checkpoint(options.model), machine.ctx,
                  {.dtype = dtype,
                   .quantisation = online_quantisation(options.quantization, {}, config),
+                  .int8_blocks = true,
                   .int8_activations = options.int8_activations});
   std::cout << nlohmann::json{{"bench", "model"},
                               {"case", "load"},

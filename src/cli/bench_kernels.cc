@@ -50,7 +50,7 @@ void bench_rows(kernels::WeightFormat format, int64_t rows, int64_t k, float* sc
 /// Inputs that share a scale, as most checkpoints have it.
 int64_t bench_group(kernels::WeightFormat format, int64_t k) {
   using F = kernels::WeightFormat;
-  if (format == F::kMXFP4 || format == F::kW4A8 || format == F::kQ8A8) return 32;
+  if (format == F::kMXFP4 || format == F::kW4A8 || format == F::kQ8A8 || format == F::kQ4A8) return 32;
   return format == F::kW4A16 || format == F::kW8A16 || format == F::kFP8 ? 128 : k;
 }
 

@@ -39,13 +39,14 @@ void add_model_flags(CLI::App& app, EngineOptions& o) {
          "Layers that --quantization leaves alone: {\"ignore\": [\"lm_head\"]} is the default")
       ->group(group)
       ->type_name("JSON");
-  app.add_option("--gguf-activations", o.gguf_activations,
-                 "With GGUF's Q8_0: int8, with a scale for every 32 inputs as in llama.cpp, or float")
+  app.add_option(
+         "--gguf-activations", o.gguf_activations,
+         "With GGUF's Q8_0 and Q4_0: int8, with a scale for every 32 inputs as in llama.cpp, or float")
       ->group(group)
       ->check(CLI::IsMember({"float", "int8"}))
       ->capture_default_str();
   app.add_option("--int4-activations", o.int4_activations,
-                 "With weights of 4 bits (W4A16, GGUF Q4_0): float, or int8 to run them as W4A8")
+                 "With weights of 4 bits (W4A16): float, or int8 to run them as W4A8")
       ->group(group)
       ->check(CLI::IsMember({"float", "int8"}))
       ->capture_default_str();

@@ -19,7 +19,7 @@ struct KernelParts {
 // Each is defined in <isa>/table.cc, its parts in the files beside it.
 namespace scalar {
 extern const KernelParts parts;
-extern const LinearKernel linear_f32, linear_bf16, linear_w8a8, linear_w4a8, linear_q8a8;
+extern const LinearKernel linear_f32, linear_bf16, linear_w8a8, linear_w4a8, linear_q8a8, linear_q4a8;
 extern const LinearKernel linear_blocks[];
 extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
@@ -28,7 +28,7 @@ extern const SamplingKernels sampling;
 
 namespace avx2 {
 extern const KernelParts parts;
-extern const LinearKernel linear_f32, linear_bf16, linear_w8a8, linear_w4a8, linear_q8a8;
+extern const LinearKernel linear_f32, linear_bf16, linear_w8a8, linear_w4a8, linear_q8a8, linear_q4a8;
 extern const LinearKernel linear_blocks[];
 extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
@@ -37,7 +37,7 @@ extern const SamplingKernels sampling;
 
 namespace avx512 {
 extern const KernelParts parts;
-extern const LinearKernel linear_f32, linear_bf16, linear_w8a8, linear_w4a8, linear_q8a8;
+extern const LinearKernel linear_f32, linear_bf16, linear_w8a8, linear_w4a8, linear_q8a8, linear_q4a8;
 extern const LinearKernel linear_blocks[];
 extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
@@ -46,12 +46,12 @@ extern const SamplingKernels sampling;
 
 namespace avx_vnni {
 extern const KernelParts parts;
-extern const LinearKernel linear_w8a8, linear_w4a8, linear_q8a8;
+extern const LinearKernel linear_w8a8, linear_w4a8, linear_q8a8, linear_q4a8;
 }  // namespace avx_vnni
 
 namespace avx512_vnni {
 extern const KernelParts parts;
-extern const LinearKernel linear_w8a8, linear_w4a8, linear_q8a8;
+extern const LinearKernel linear_w8a8, linear_w4a8, linear_q8a8, linear_q4a8;
 }  // namespace avx512_vnni
 
 namespace avx512_bf16 {

@@ -10,8 +10,9 @@
 
 namespace octavo::kernels {
 
-/// Execution formats of a linear layer's weights. kQ8A8: integers of 8 bits with a float16 scale for 32
-/// inputs, activations int8 with a scale for the same 32 (GGUF's Q8_0 in int8 arithmetic). From kW4A16 on
+/// Execution formats of a linear layer's weights. kQ8A8, kQ4A8: integers of 8 or 4 bits with a
+/// float16 scale for 32 inputs, activations int8 with a scale for the same 32 (GGUF's Q8_0 and Q4_0 in int8
+/// arithmetic). From kW4A16 on
 /// they are weight-only block formats (generic/block_formats.inl): k is a multiple of 32, activations stay
 /// float32.
 enum class WeightFormat : uint8_t {
@@ -20,6 +21,7 @@ enum class WeightFormat : uint8_t {
   kW8A8,
   kW4A8,
   kQ8A8,
+  kQ4A8,
   kW4A16,
   kW8A16,
   kFP8,

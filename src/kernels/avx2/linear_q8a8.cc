@@ -5,12 +5,14 @@ namespace octavo::kernels::avx2 {
 namespace {
 #include "kernels/avx2/dot.inl"
 
+#include "kernels/generic/group_dot8.inl"
+
 #include "kernels/generic/int8_groups.inl"
 
 #include "kernels/avx2/tile.inl"
 constexpr bool kKeepResults = false;
 
-#include "kernels/generic/linear_q8a8.inl"
+#include "kernels/generic/linear_groups.inl"
 
 #include "kernels/generic/panel_kernel.inl"
 }  // namespace

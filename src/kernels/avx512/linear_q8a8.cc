@@ -5,12 +5,14 @@ namespace octavo::kernels::avx512 {
 namespace {
 #include "kernels/avx512/dot.inl"
 
+#include "kernels/generic/group_dot8.inl"
+
 #include "kernels/generic/int8_groups.inl"
 
 #include "kernels/avx512/tile4.inl"
 constexpr bool kKeepResults = true;
 
-#include "kernels/generic/linear_q8a8.inl"
+#include "kernels/generic/linear_groups.inl"
 
 #include "kernels/generic/panel_kernel.inl"
 }  // namespace

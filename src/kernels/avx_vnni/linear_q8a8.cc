@@ -7,12 +7,14 @@ using namespace avx2;
 
 #include "kernels/avx_vnni/dot.inl"
 
+#include "kernels/generic/group_dot8.inl"
+
 #include "kernels/generic/int8_groups.inl"
 
 #include "kernels/avx2/tile.inl"
 constexpr bool kKeepResults = false;
 
-#include "kernels/generic/linear_q8a8.inl"
+#include "kernels/generic/linear_groups.inl"
 
 #include "kernels/generic/panel_kernel.inl"
 }  // namespace

@@ -86,26 +86,18 @@ void pack(const WeightRows& rows, int64_t n0, int64_t n1, const LinearShape& sha
   }
 }
 
-/// Quantises the first `count` values of a chunk and fills it with zeros; returns -8 times the sums of the
-/// values at k % 4 < 2 and of the others, as two int16.
+/// Quantises the first `count` values of a chunk and fills it with zeros; returns minus_eight_sums().
 uint32_t prepare_chunk(const float* x, int64_t count, RowScale scale, uint8_t* q) {
   quantise_bytes(x, count, scale, 0, q);
   for (int64_t kk = count; kk < kChunk; ++kk) q[kk] = 0;
-  uint32_t low = 0, high = 0;
-  for (int i = 0; i < kChunk; ++i)
-    (i % 4 < 2 ? low : high) += static_cast<uint32_t>(static_cast<int8_t>(q[i]));
-  return (-8 * low & 0xffffu) | -8 * high << 16;
+  return minus_eight_sums(q);
 }
 #if defined(__AVX2__)
 OCTAVO_INLINE uint32_t prepare_whole_chunk(const float* x, const Quantiser& quantiser, uint8_t* q) {
   __m256i unused = _mm256_setzero_si256();
   const __m256i values = quantiser.bytes(x, unused);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), values);
-  const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(8), values);
-  __m128i sums = _mm_add_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
-  sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0x4e));
-  sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0xb1));
-  return static_cast<uint32_t>(_mm_cvtsi128_si32(_mm_sub_epi16(_mm_setzero_si128(), sums)));
+  return minus_eight_sums(values);
 }
 #endif
 

@@ -1,15 +1,16 @@
-// Packed weights and prepared activations of the Q8A8 format (GGUF's Q8_0 in int8 arithmetic): both sides
-// have a scale for every 32 inputs. Include inside the folder's anonymous namespace, after `kQuad` and
-// `kUnsigned` as for int8.inl.
+// Packed weights and prepared activations of the Q8A8 and Q4A8 formats (GGUF's Q8_0 and Q4_0 in int8
+// arithmetic): both sides have a scale for every 32 inputs. Include inside the folder's anonymous namespace,
+// after group_dot8.inl or group_dot4.inl (kBits, kQuad, kUnsigned, kPairs).
 //
-//   packed    a panel of 16 output columns: for each group float16 scales [16], then bytes [32 /
-//   kQuad][16][kQuad];
-//             544 bytes for the file's 16 blocks of 34
+//   packed    a panel of 16 output columns: for each group float16 scales [16], then its weights: bytes
+//             [32 / kQuad][16][kQuad], or of 4 bits as in int4.inl ([4][16][4], two nibbles each, q + 8);
+//             as many bytes as the file's 16 blocks
 //   prepared  a row: for each group its scale, what its sum starts at, and 32 values (int16 if kQuad is 2)
 //
-// kUnsigned: the weights are stored as w + 128, for an instruction that multiplies unsigned by signed bytes;
-// the sum of a group then starts at -128 * sum(x), which costs no instruction. (Activations + 128, as in
-// int8.inl, would need the sum of every column's group: 12 % more weight to read.)
+// kUnsigned: weights of 8 bits are stored as w + 128, for an instruction that multiplies unsigned by signed
+// bytes; the sum of a group then starts at -128 * sum(x), which costs no instruction. (Activations + 128, as
+// in int8.inl, would need the sum of every column's group: 12 % more weight to read.) Of 4 bits it starts at
+// -8 * sum(x); with kPairs in two 16-bit lanes, see int4.inl.
 //   result = fold over groups, in rising order, of fma(float(exact group sum) * x scale, w scale, result)
 //   y = (addend + bias) + result
 
@@ -20,7 +21,7 @@
 constexpr int kPanel = 16;
 constexpr int kGroup = 32;
 constexpr int kScaleBytes = kPanel * 2;
-constexpr int kGroupBytes = kScaleBytes + kPanel * kGroup;
+constexpr int kGroupBytes = kScaleBytes + kPanel * kGroup * kBits / 8;
 
 struct GroupHeader {
   float scale;  ///< NaN if an element of the group is NaN or infinite
@@ -38,6 +39,16 @@ size_t prepared_bytes(int64_t m, const LinearShape& shape) {
   return static_cast<size_t>(m * row_bytes(shape));
 }
 
+/// The 32 weights of one column, to the body of its group.
+void pack_group(const int8_t* q, int c, char* body) {
+  for (int kk = 0; kk < kGroup; ++kk)
+    if constexpr (kBits == 4)
+      body[(kk / 8 * kPanel + c) * 4 + kk % 4] |= static_cast<char>((q[kk] + 8) << (kk % 8 < 4 ? 0 : 4));
+    else
+      body[(kk / kQuad * kPanel + c) * kQuad + kk % kQuad] =
+          static_cast<char>(kUnsigned ? q[kk] ^ 0x80 : q[kk]);
+}
+
 void pack(const WeightRows& rows, int64_t n0, int64_t n1, const LinearShape& shape, void* packed) {
   const int64_t groups = shape.k / kGroup;
   for (int64_t first = n0; first < n1; first += kPanel) {
@@ -48,10 +59,7 @@ void pack(const WeightRows& rows, int64_t n0, int64_t n1, const LinearShape& sha
       for (int64_t g = 0; g < groups; ++g) {
         char* group = panel + g * kGroupBytes;
         reinterpret_cast<uint16_t*>(group)[c] = half_bits(rows.scales[row * groups + g]);
-        const int8_t* q = rows.q + row * shape.k + g * kGroup;
-        for (int kk = 0; kk < kGroup; ++kk)
-          group[kScaleBytes + (kk / kQuad * kPanel + c) * kQuad + kk % kQuad] =
-              static_cast<char>(kUnsigned ? q[kk] ^ 0x80 : q[kk]);
+        pack_group(rows.q + row * shape.k + g * kGroup, c, group + kScaleBytes);
       }
     }
   }
@@ -79,15 +87,19 @@ void prepare_group(const float* x, GroupHeader* header) {
   const float most = largest_of_group(x);
   const bool finite = most <= 3.402823466e38f;
   const RowScale scale{finite && most > 0 ? most / 127.0f : 1.0f, 0, finite};
+  uint8_t* q = reinterpret_cast<uint8_t*>(header + 1);
   int32_t sum = 0;
   if (!finite)
-    __builtin_memset(header + 1, 0, kRecordBytes - sizeof(GroupHeader));
+    __builtin_memset(q, 0, kRecordBytes - sizeof(GroupHeader));
   else if constexpr (kQuad == 2)
     sum = quantise_shorts(x, kGroup, scale, reinterpret_cast<int16_t*>(header + 1));
   else
-    sum = quantise_bytes(x, kGroup, scale, 0, reinterpret_cast<uint8_t*>(header + 1));
+    sum = quantise_bytes(x, kGroup, scale, 0, q);
   header->scale = finite ? scale.scale : __builtin_nanf("");
-  header->start = kUnsigned ? -128 * sum : 0;
+  if constexpr (kPairs)
+    header->start = static_cast<int32_t>(minus_eight_sums(q));
+  else
+    header->start = kBits == 4 ? -8 * sum : kUnsigned ? -128 * sum : 0;
 }
 
 void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, const LinearShape& shape,

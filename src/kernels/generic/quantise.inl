@@ -145,3 +145,23 @@ int32_t total(__m256i a) {
   return sum;
 }
 #endif
+
+/// -8 times the sums of 32 values at i % 4 < 2 and of the others, as two int16 (int4.inl).
+#if defined(__AVX2__)
+[[maybe_unused]] OCTAVO_INLINE uint32_t minus_eight_sums(__m256i values) {
+  const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(8), values);
+  __m128i sums = _mm_add_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+  sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0x4e));
+  sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0xb1));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(_mm_sub_epi16(_mm_setzero_si128(), sums)));
+}
+[[maybe_unused]] uint32_t minus_eight_sums(const uint8_t* q) {
+  return minus_eight_sums(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(q)));
+}
+#else
+[[maybe_unused]] uint32_t minus_eight_sums(const uint8_t* q) {
+  uint32_t low = 0, high = 0;
+  for (int i = 0; i < 32; ++i) (i % 4 < 2 ? low : high) += static_cast<uint32_t>(static_cast<int8_t>(q[i]));
+  return (-8 * low & 0xffffu) | -8 * high << 16;
+}
+#endif

@@ -76,14 +76,13 @@ void use_int8_activations(HostWeight& weight) {
     note_half_scales(weight);
     weight.format = WeightFormat::kW4A8;
     weight.fits_kernel = true;
-  } else if (!weight.reader && weight.values.dtype == DType::kQ4_0) {
-    use_reader(weight, read_q4_0, WeightFormat::kW4A8);
   }
 }
 
 void use_int8_blocks(HostWeight& weight) {
-  if (!weight.reader && weight.values.dtype == DType::kQ8_0)
-    use_reader(weight, read_q8_0, WeightFormat::kQ8A8);
+  if (weight.reader) return;
+  if (weight.values.dtype == DType::kQ8_0) use_reader(weight, read_q8_0, WeightFormat::kQ8A8);
+  if (weight.values.dtype == DType::kQ4_0) use_reader(weight, read_q4_0, WeightFormat::kQ4A8);
 }
 
 }  // namespace octavo

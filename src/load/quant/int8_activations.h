@@ -6,13 +6,13 @@
 
 namespace octavo {
 
-/// W4A16 (compressed-tensors, AWQ, GPTQ) and GGUF's Q4_0 become W4A8 with the same integers, scales, groups
+/// W4A16 (compressed-tensors, AWQ, GPTQ) becomes W4A8 with the same integers, scales, groups
 /// and zero points; the activations are then rounded to int8, one scale a token. Anything else stays as it
 /// is.
 void use_int8_activations(HostWeight& weight);
 
-/// GGUF's Q8_0 becomes Q8A8: the same integers and scales; activations are rounded to int8 with a scale for
-/// every 32 inputs, as llama.cpp does. Anything else stays as it is.
+/// GGUF's Q8_0 becomes Q8A8 and its Q4_0 Q4A8: the same integers and scales; activations are rounded to int8
+/// with a scale for every 32 inputs, as llama.cpp does. Anything else stays as it is.
 void use_int8_blocks(HostWeight& weight);
 
 /// Sets weight.half_scales by what its scales are.

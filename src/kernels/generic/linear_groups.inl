@@ -1,10 +1,9 @@
-// Q8A8 tiles of M rows by P panels (int8_groups.inl), for any IVec. Before the include, the folder's dot.inl
-// defines what linear_w8a8.inl names, and
+// Q8A8 and Q4A8 tiles of M rows by P panels (int8_groups.inl), for any IVec. Before the include,
+// group_dot8.inl or group_dot4.inl defines the products of a unit, and the folder
 //   load_half(const uint16_t*)    kLanes float16 as floats
 //   kKeepResults                  there are registers for results besides sums; else they wait on the stack
 //   kMaxRows, kWidePanels, kAccumulators, panels_of(m): as in linear_float.inl
 
-constexpr int kVecs = kPanel / kLanes;
 constexpr int kTurn = 4;  ///< units of a turn of the loop
 
 struct Tile {
@@ -61,7 +60,7 @@ struct Cursor {
 /// kTurn units of the group: x stands at their values.
 template <int M, int P>
 OCTAVO_INLINE void turn(Cursor<M>& at, IVec (&sum)[M][P * kVecs]) {
-  constexpr int kBytes = kTurn * kPanel * kQuad;
+  constexpr int kBytes = kTurn * kPanel * kQuad * kBits / 8;
   at.hide();
 #pragma GCC unroll 8
   for (int p = 0; p < P; ++p)
@@ -75,14 +74,10 @@ OCTAVO_INLINE void turn(Cursor<M>& at, IVec (&sum)[M][P * kVecs]) {
       IVec weights[kVecs];
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v)
-        weights[v] = dot_weights(reinterpret_cast<const int8_t*>(at.weights) + p * at.panel_stride +
-                                 (u * kPanel + v * kLanes) * kQuad);
+        weights[v] = unit_weights<M * P * kVecs == kAccumulators>(at.weights + p * at.panel_stride, u, v);
 #pragma GCC unroll 64
-      for (int r = 0; r < M; ++r) {
-        const IVec value = dot_value(reinterpret_cast<const uint32_t*>(at.record(r)) + u);
-#pragma GCC unroll 8
-        for (int v = 0; v < kVecs; ++v) dot_into(sum[r][p * kVecs + v], weights[v], value);
-      }
+      for (int r = 0; r < M; ++r)
+        unit_row(sum[r] + p * kVecs, reinterpret_cast<const uint32_t*>(at.record(r)) + u, weights);
     }
   at.weights += kBytes;
   at.ahead += kBytes;
@@ -115,7 +110,8 @@ void tile(const Tile& t) {
     for (int r = 0; r < M; ++r)
 #pragma GCC unroll 64
       for (int v = 0; v < P * kVecs; ++v)
-        sum[r][v] = kUnsigned ? set_int(reinterpret_cast<const GroupHeader*>(at.record(r))->start) : izero();
+        sum[r][v] = kUnsigned || kPairs ? set_int(reinterpret_cast<const GroupHeader*>(at.record(r))->start)
+                                        : izero();
     at.weights += kScaleBytes;
     at.ahead += kScaleBytes;
     at.advance_rows(sizeof(GroupHeader));
@@ -128,7 +124,7 @@ void tile(const Tile& t) {
         scale = load_half(reinterpret_cast<const uint16_t*>(head + v / kVecs * t.panel_stride) +
                           v % kVecs * kLanes);
       const Vec x_scale = broadcast(reinterpret_cast<const float*>(at.record(r) - kRecordBytes));
-      const Vec value = to_float(sum[r][v]) * x_scale;
+      const Vec value = to_float(widen(sum[r][v])) * x_scale;
       if constexpr (kKeepResults)
         fma_into(here, value, scale);
       else

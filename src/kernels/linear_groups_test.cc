@@ -1,5 +1,5 @@
-// Q8A8 of every level, bit for bit against its definition (generic/int8_groups.inl): exact integer sums of
-// groups of 32, folded in order.
+// Q8A8 and Q4A8 of every level, bit for bit against its definition (generic/int8_groups.inl): exact integer
+// sums of groups of 32, folded in order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "kernels/table.h"
@@ -26,23 +27,24 @@ struct Problem {
 
 enum class Fill { kRandom, kMost, kLeast, kAlternating };
 
-int8_t fill(Fill kind, int64_t i, std::mt19937& gen) {
-  if (kind == Fill::kRandom) return static_cast<int8_t>(gen());
-  return kind == Fill::kMost || (kind == Fill::kAlternating && i % 2) ? 127 : -128;
+int8_t fill(Fill kind, int64_t i, int bits, std::mt19937& gen) {
+  const int most = (1 << (bits - 1)) - 1;
+  if (kind == Fill::kRandom) return static_cast<int8_t>(static_cast<int>(gen() % (1u << bits)) - most - 1);
+  return static_cast<int8_t>(kind == Fill::kMost || (kind == Fill::kAlternating && i % 2) ? most : -most - 1);
 }
 
-Problem problem(int64_t m, int64_t n, int64_t k, Fill weights, Fill activations) {
+Problem problem(int bits, int64_t m, int64_t n, int64_t k, Fill weights, Fill activations) {
   std::mt19937 gen(3);
   std::normal_distribution<float> normal;
   Problem p{{n, k, kGroup}, m, std::vector<int8_t>(n * k), {}, std::vector<float>(m * k), {}};
   p.shape.half_scales = true;
-  for (int64_t i = 0; i < n * k; ++i) p.q[i] = fill(weights, i, gen);
+  for (int64_t i = 0; i < n * k; ++i) p.q[i] = fill(weights, i, bits, gen);
   for (int64_t i = 0; i < n * k / kGroup; ++i)  // normal and subnormal float16
     p.scales.push_back(
         std::ldexp(static_cast<float>(gen() % 2048) - 1024.0f, -24 + static_cast<int>(gen() % 6)));
   for (int64_t i = 0; i < m * k; ++i)
     p.x[i] = activations == Fill::kRandom ? normal(gen) * std::ldexp(1.0f, static_cast<int>(i / kGroup % 9))
-                                          : static_cast<float>(fill(activations, i, gen));
+                                          : static_cast<float>(fill(activations, i, 8, gen));
   for (int64_t i = 0; i < n; ++i) p.bias.push_back(0.37f * static_cast<float>(i % 7) - 1);
   return p;
 }
@@ -68,10 +70,14 @@ std::vector<float> expected(const Problem& p, float addend) {
   return y;
 }
 
-class Q8A8 : public testing::TestWithParam<std::string> {
+class Groups : public testing::TestWithParam<std::tuple<std::string, WeightFormat>> {
  protected:
+  int bits() const { return std::get<1>(GetParam()) == WeightFormat::kQ4A8 ? 4 : 8; }
+  const LinearKernel& kernel() const {
+    return select(std::get<0>(GetParam()).c_str()).linear[static_cast<int>(std::get<1>(GetParam()))];
+  }
   std::vector<float> run(const Problem& p, float addend, int64_t rows, int64_t columns) {
-    const LinearKernel& kn = select(GetParam().c_str()).linear[static_cast<int>(WeightFormat::kQ8A8)];
+    const LinearKernel& kn = kernel();
     const int64_t n = p.shape.n;
     std::vector<std::byte> packed(kn.packed_bytes(p.shape) + 64),
         prepared(kn.prepared_bytes(p.m, p.shape) + 64);
@@ -101,20 +107,20 @@ class Q8A8 : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(Q8A8, ExactOverTheFullRange) {
+TEST_P(Groups, ExactOverTheFullRange) {
   constexpr Fill kFills[] = {Fill::kRandom, Fill::kMost, Fill::kLeast, Fill::kAlternating};
   for (int64_t k : {32, 96, 2048})
     for (Fill weights : kFills)
       for (Fill activations : kFills) {
-        const Problem p = problem(3, 33, k, weights, activations);
+        const Problem p = problem(bits(), 3, 33, k, weights, activations);
         compare(run(p, 0, 1 << 20, 1 << 20), expected(p, 0), "k " + std::to_string(k));
       }
 }
 
-TEST_P(Q8A8, AnyShapeSplitAndAddend) {
+TEST_P(Groups, AnyShapeSplitAndAddend) {
   for (int64_t n : {1, 16, 37, 150})
     for (int64_t m : {1, 2, 3, 5, 6, 7, 8, 11, 12, 13, 33}) {
-      const Problem p = problem(m, n, 160, Fill::kRandom, Fill::kRandom);
+      const Problem p = problem(bits(), m, n, 160, Fill::kRandom, Fill::kRandom);
       const auto want = expected(p, 0.7f);
       const std::string what = "n " + std::to_string(n) + " m " + std::to_string(m);
       compare(run(p, 0.7f, 1 << 20, 1 << 20), want, what);
@@ -125,9 +131,9 @@ TEST_P(Q8A8, AnyShapeSplitAndAddend) {
 
 /// A row with a NaN or an infinity is NaN throughout, its neighbours are not touched; rows of zeros give the
 /// bias.
-TEST_P(Q8A8, NotFiniteAndZero) {
+TEST_P(Groups, NotFiniteAndZero) {
   for (float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
-    Problem p = problem(3, 20, 96, Fill::kRandom, Fill::kRandom);
+    Problem p = problem(bits(), 3, 20, 96, Fill::kRandom, Fill::kRandom);
     p.x[96 + 40] = bad;
     std::fill_n(p.x.begin() + 192, 96, 0.0f);
     const auto got = run(p, 0, 1 << 20, 1 << 20);
@@ -145,17 +151,23 @@ TEST_P(Q8A8, NotFiniteAndZero) {
   }
 }
 
-/// As many bytes as the file: 34 for 32 weights (whole panels).
-TEST_P(Q8A8, DoesNotGrow) {
-  const LinearKernel& kn = select(GetParam().c_str()).linear[static_cast<int>(WeightFormat::kQ8A8)];
-  EXPECT_EQ(kn.packed_bytes({64, 2048, kGroup}), 64u * 2048 / 32 * 34);
+/// As many bytes as the file: 34 or 18 for 32 weights (whole panels).
+TEST_P(Groups, DoesNotGrow) {
+  const LinearKernel& kn = kernel();
+  EXPECT_EQ(kn.packed_bytes({64, 2048, kGroup}), 64u * 2048 / 32 * (2 + 4 * bits()));
 }
 
-std::string level_name(const testing::TestParamInfo<std::string>& info) { return info.param; }
-INSTANTIATE_TEST_SUITE_P(Levels, Q8A8, testing::ValuesIn(test_levels([](const KernelTable& table) {
-                           return table.linear[static_cast<int>(WeightFormat::kQ8A8)];
-                         })),
-                         level_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Groups);  // OCTAVO_TEST_LEVELS may leave none
+
+std::string case_name(const testing::TestParamInfo<std::tuple<std::string, WeightFormat>>& info) {
+  return std::get<0>(info.param) + (std::get<1>(info.param) == WeightFormat::kQ8A8 ? "_q8a8" : "_q4a8");
+}
+INSTANTIATE_TEST_SUITE_P(Levels, Groups,
+                         testing::Combine(testing::ValuesIn(test_levels([](const KernelTable& table) {
+                                            return table.linear[static_cast<int>(WeightFormat::kQ8A8)];
+                                          })),
+                                          testing::Values(WeightFormat::kQ8A8, WeightFormat::kQ4A8)),
+                         case_name);
 
 }  // namespace
 }  // namespace octavo::kernels

@@ -1,0 +1,23 @@
+#include "kernels/avx2/vec.h"
+#include "kernels/parts.h"
+
+namespace octavo::kernels::avx_vnni {
+namespace {
+using namespace avx2;
+
+#include "kernels/avx_vnni/dot4.inl"
+
+#include "kernels/generic/group_dot4.inl"
+
+#include "kernels/generic/int8_groups.inl"
+
+#include "kernels/avx2/tile.inl"
+
+#include "kernels/generic/linear_groups.inl"
+
+#include "kernels/generic/panel_kernel.inl"
+}  // namespace
+
+constinit const LinearKernel linear_q4a8 = panel_kernel("q4a8 avx_vnni 6x16 vnni");
+
+}  // namespace octavo::kernels::avx_vnni
