@@ -15,6 +15,9 @@ class Row:
         return f"{self.engine} {self.format}"
 
 
+# Their Q8_0 and Q4_0 files hold lm_head in 8 and 4 bits too: so do we, to read as many bytes.
+WHOLE = ("--quantization-config", '{"ignore": []}')
+
 ROWS = [
     Row("octavo", "BF16", 16, "{model}-hf"),
     Row("llama.cpp", "BF16", 16, "{model}-bf16.gguf"),
@@ -24,12 +27,12 @@ ROWS = [
     Row("openvino", "F32", 16, "{model}-ov-fp16", ("f32",)),
     Row("transformers", "BF16", 16, "{model}-hf", ("bfloat16",)),
     Row("transformers", "F32", 16, "{model}-hf", ("float32",)),
-    Row("octavo", "W8A8", 8, "{model}-hf", ("--quantization", "int8")),
+    Row("octavo", "W8A8", 8, "{model}-hf", ("--quantization", "int8", *WHOLE)),
     Row("octavo", "Q8_0", 8, "{model}-q8_0.gguf"),
     Row("llama.cpp", "Q8_0", 8, "{model}-q8_0.gguf"),
     Row("vllm", "W8A8", 8, "{model}-w8a8", ("bfloat16",)),
     Row("openvino", "INT8", 8, "{model}-ov-int8", ("bf16",)),
-    Row("octavo", "W4A8", 4, "{model}-hf", ("--quantization", "int4")),
+    Row("octavo", "W4A8", 4, "{model}-hf", ("--quantization", "int4", *WHOLE)),
     Row("octavo", "Q4_0", 4, "{model}-q4_0.gguf"),
     Row("llama.cpp", "Q4_0", 4, "{model}-q4_0.gguf"),
     Row("openvino", "INT4", 4, "{model}-ov-int4", ("bf16",)),
