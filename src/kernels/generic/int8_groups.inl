@@ -83,23 +83,30 @@ float largest_of_group(const float* x) {
 float largest_of_group(const float* x) { return largest(x, kGroup); }
 #endif
 
+/// Returns what the group's sums start at.
+int32_t quantise_group(const float* x, RowScale scale, uint8_t* q) {
+  if constexpr (kQuad == 2) {
+    quantise_shorts(x, kGroup, scale, reinterpret_cast<int16_t*>(q));
+    return 0;
+  } else if constexpr (kPairs) {
+    quantise_bytes(x, kGroup, scale, 0, q);
+    return static_cast<int32_t>(minus_eight_sums(q));
+  } else {
+    constexpr int kOffset = kBits == 4 ? 8 : kUnsigned ? 128 : 0;
+    return -kOffset * quantise_bytes(x, kGroup, scale, 0, q);
+  }
+}
+
 void prepare_group(const float* x, GroupHeader* header) {
   const float most = largest_of_group(x);
-  const bool finite = most <= 3.402823466e38f;
-  const RowScale scale{finite && most > 0 ? most / 127.0f : 1.0f, 0, finite};
   uint8_t* q = reinterpret_cast<uint8_t*>(header + 1);
-  int32_t sum = 0;
-  if (!finite)
-    __builtin_memset(q, 0, kRecordBytes - sizeof(GroupHeader));
-  else if constexpr (kQuad == 2)
-    sum = quantise_shorts(x, kGroup, scale, reinterpret_cast<int16_t*>(header + 1));
-  else
-    sum = quantise_bytes(x, kGroup, scale, 0, q);
-  header->scale = finite ? scale.scale : __builtin_nanf("");
-  if constexpr (kPairs)
-    header->start = static_cast<int32_t>(minus_eight_sums(q));
-  else
-    header->start = kBits == 4 ? -8 * sum : kUnsigned ? -128 * sum : 0;
+  if (most <= 3.402823466e38f) {
+    header->scale = most > 0 ? most / 127.0f : 1.0f;
+    header->start = quantise_group(x, {header->scale, 0, true}, q);
+  } else {
+    __builtin_memset(header, 0, kRecordBytes);
+    header->scale = __builtin_nanf("");
+  }
 }
 
 void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, const LinearShape& shape,
