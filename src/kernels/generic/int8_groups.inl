@@ -65,24 +65,6 @@ void pack(const WeightRows& rows, int64_t n0, int64_t n1, const LinearShape& sha
   }
 }
 
-#if defined(__AVX2__)
-/// largest() of one group.
-float largest_of_group(const float* x) {
-  const auto magnitudes = [&](int i) __attribute__((always_inline)) {
-    return _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i)),
-                            _mm256_set1_epi32(0x7fffffff));
-  };
-  const __m256i most = _mm256_max_epi32(_mm256_max_epi32(magnitudes(0), magnitudes(8)),
-                                        _mm256_max_epi32(magnitudes(16), magnitudes(24)));
-  __m128i half = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
-  half = _mm_max_epi32(half, _mm_shuffle_epi32(half, 0x4e));
-  half = _mm_max_epi32(half, _mm_shuffle_epi32(half, 0xb1));
-  return _mm_cvtss_f32(_mm_castsi128_ps(half));
-}
-#else
-float largest_of_group(const float* x) { return largest(x, kGroup); }
-#endif
-
 /// Returns what the group's sums start at.
 int32_t quantise_group(const float* x, RowScale scale, uint8_t* q) {
   if constexpr (kQuad == 2) {
@@ -97,12 +79,11 @@ int32_t quantise_group(const float* x, RowScale scale, uint8_t* q) {
   }
 }
 
-void prepare_group(const float* x, GroupHeader* header) {
-  const float most = largest_of_group(x);
-  uint8_t* q = reinterpret_cast<uint8_t*>(header + 1);
-  if (most <= 3.402823466e38f) {
-    header->scale = most > 0 ? most / 127.0f : 1.0f;
-    header->start = quantise_group(x, {header->scale, 0, true}, q);
+void prepare_group(const float* x, const LinearShape& shape, GroupHeader* header) {
+  const RowScale scale = row_scale(x, kGroup, shape);
+  if (scale.finite) {
+    header->scale = scale.scale;
+    header->start = quantise_group(x, scale, reinterpret_cast<uint8_t*>(header + 1));
   } else {
     __builtin_memset(header, 0, kRecordBytes);
     header->scale = __builtin_nanf("");
@@ -114,6 +95,6 @@ void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, const
   for (int64_t row = m0; row < m1; ++row) {
     char* to = static_cast<char*>(prepared) + row * row_bytes(shape);
     for (int64_t at = 0; at < shape.k; at += kGroup, to += kRecordBytes)
-      prepare_group(x + row * ldx + at, reinterpret_cast<GroupHeader*>(to));
+      prepare_group(x + row * ldx + at, shape, reinterpret_cast<GroupHeader*>(to));
   }
 }

@@ -1,5 +1,5 @@
 // The LinearKernel of an int8 format in column panels. Include last inside the folder's anonymous namespace:
-// after int8.inl or int4.inl and what defines run().
+// after int8.inl, int4.inl or int8_groups.inl and what defines run().
 constexpr LinearKernel panel_kernel(const char* name) {
   return {
       .name = name,

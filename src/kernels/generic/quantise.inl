@@ -12,21 +12,31 @@ struct RowScale {
 };
 
 /// Largest |x|; an infinity or NaN wins, since their bits are larger than any number's.
-[[maybe_unused]] float largest(const float* x, int64_t k) {
-  int32_t most[32] = {};
+float largest(const float* x, int64_t k) {
+  int32_t most = 0;
   int64_t kk = 0;
-  const auto take = [&](int i, const float* from) __attribute__((always_inline)) {
-    int32_t bits;
-    __builtin_memcpy(&bits, from, 4);
-    bits &= 0x7fffffff;
-    most[i] = bits > most[i] ? bits : most[i];
+#if defined(__AVX2__)
+  const auto magnitudes = [x](int64_t at) __attribute__((always_inline)) {
+    return _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + at)),
+                            _mm256_set1_epi32(0x7fffffff));
   };
+  __m256i lanes = _mm256_setzero_si256();
   for (; kk + 32 <= k; kk += 32)
-    for (int i = 0; i < 32; ++i) take(i, x + kk + i);
-  for (; kk < k; ++kk) take(0, x + kk);
-  for (int i = 1; i < 32; ++i) most[0] = most[i] > most[0] ? most[i] : most[0];
+    lanes =
+        _mm256_max_epi32(lanes, _mm256_max_epi32(_mm256_max_epi32(magnitudes(kk), magnitudes(kk + 8)),
+                                                 _mm256_max_epi32(magnitudes(kk + 16), magnitudes(kk + 24))));
+  __m128i half = _mm_max_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+  half = _mm_max_epi32(half, _mm_shuffle_epi32(half, 0x4e));
+  most = _mm_cvtsi128_si32(_mm_max_epi32(half, _mm_shuffle_epi32(half, 0xb1)));
+#endif
+  for (; kk < k; ++kk) {
+    int32_t bits;
+    __builtin_memcpy(&bits, x + kk, 4);
+    bits &= 0x7fffffff;
+    most = bits > most ? bits : most;
+  }
   float value;
-  __builtin_memcpy(&value, most, 4);
+  __builtin_memcpy(&value, &most, 4);
   return value;
 }
 
@@ -49,7 +59,7 @@ int32_t quantise(float x, RowScale row) {
   return value > 127 ? 127 : value;
 }
 
-[[maybe_unused]] RowScale row_scale(const float* x, int64_t k, const LinearShape& shape) {
+RowScale row_scale(const float* x, int64_t k, const LinearShape& shape) {
   const float most = largest(x, k);
   if (!(most <= 3.402823466e38f)) return {1.0f, 0, false};
   if (shape.x_scale != 0) return {shape.x_scale, shape.x_zero, true};
