@@ -36,26 +36,7 @@ OCTAVO_INLINE void finish(const Tile& t, const Vec (&result)[M][P * kVecs]) {
   }
 }
 
-/// Where a tile reads: weights and records of the group at hand; a base for every three rows.
-template <int M>
-struct Cursor {
-  const char* weights;
-  const char* ahead;  ///< to prefetch
-  const char* x[(M + 2) / 3];
-  int64_t panel_stride, row_stride;
-
-  OCTAVO_INLINE const char* record(int r) const { return x[r / 3] + r % 3 * row_stride; }
-  OCTAVO_INLINE void advance_rows(int bytes) {
-#pragma GCC unroll 64
-    for (int i = 0; i < (M + 2) / 3; ++i) x[i] += bytes;
-  }
-  /// See linear_w4a8.inl.
-  OCTAVO_INLINE void hide() {
-    __asm__("" : "+r"(weights), "+r"(ahead), "+r"(row_stride));
-#pragma GCC unroll 64
-    for (int i = 0; i < (M + 2) / 3; ++i) __asm__("" : "+r"(x[i]));
-  }
-};
+#include "kernels/generic/cursor.inl"
 
 /// kTurn units of the group: x stands at their values.
 template <int M, int P>
@@ -77,7 +58,7 @@ OCTAVO_INLINE void turn(Cursor<M>& at, IVec (&sum)[M][P * kVecs]) {
         weights[v] = unit_weights<M * P * kVecs == kAccumulators>(at.weights + p * at.panel_stride, u, v);
 #pragma GCC unroll 64
       for (int r = 0; r < M; ++r)
-        unit_row(sum[r] + p * kVecs, reinterpret_cast<const uint32_t*>(at.record(r)) + u, weights);
+        unit_row(sum[r] + p * kVecs, reinterpret_cast<const uint32_t*>(at.row(r)) + u, weights);
     }
   at.weights += kBytes;
   at.ahead += kBytes;
@@ -110,8 +91,8 @@ void tile(const Tile& t) {
     for (int r = 0; r < M; ++r)
 #pragma GCC unroll 64
       for (int v = 0; v < P * kVecs; ++v)
-        sum[r][v] = kUnsigned || kPairs ? set_int(reinterpret_cast<const GroupHeader*>(at.record(r))->start)
-                                        : izero();
+        sum[r][v] =
+            kUnsigned || kPairs ? set_int(reinterpret_cast<const GroupHeader*>(at.row(r))->start) : izero();
     at.weights += kScaleBytes;
     at.ahead += kScaleBytes;
     at.advance_rows(sizeof(GroupHeader));
@@ -123,7 +104,7 @@ void tile(const Tile& t) {
       if (r == 0)
         scale = load_half(reinterpret_cast<const uint16_t*>(head + v / kVecs * t.panel_stride) +
                           v % kVecs * kLanes);
-      const Vec x_scale = broadcast(reinterpret_cast<const float*>(at.record(r) - kRecordBytes));
+      const Vec x_scale = broadcast(reinterpret_cast<const float*>(at.row(r) - kRecordBytes));
       const Vec value = to_float(widen(sum[r][v])) * x_scale;
       if constexpr (kKeepResults)
         fma_into(here, value, scale);

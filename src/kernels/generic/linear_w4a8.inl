@@ -80,29 +80,14 @@ void finish(const Tile& t, const Results<P>* results) {
   }
 }
 
-/// Where a tile reads.
-template <int M>
-struct Cursor {
-  const char* weights;         ///< of the first panel's chunk: nibbles, or bytes [8][16][4] (Plain)
-  const char* ahead;           ///< to prefetch
-  const char* x[(M + 2) / 3];  ///< a base for every three rows: the three are then reached by scaled indices
-  int64_t panel_stride, row_stride;
-
-  /// GCC 12 would keep the sum of every base and constant offset in a variable of its own, twenty of them, on
-  /// the stack: a sixth of the loop's instructions. It cannot see through this.
-  OCTAVO_INLINE void hide() {
-    __asm__("" : "+r"(weights), "+r"(ahead), "+r"(row_stride));
-#pragma GCC unroll 64
-    for (int i = 0; i < (M + 2) / 3; ++i) __asm__("" : "+r"(x[i]));
-  }
-};
+#include "kernels/generic/cursor.inl"
 
 /// The products of one chunk. Sums start anew, or go on where `fresh` is false.
 template <int M, int P, bool Plain>
 OCTAVO_INLINE void run_chunk(Cursor<M>& at, Sums<M, P>& sum, bool fresh) {
   at.hide();
   auto unit = [&](int r, int u) __attribute__((always_inline)) {
-    return reinterpret_cast<const uint32_t*>(at.x[r / 3] + r % 3 * at.row_stride + u * 4);
+    return reinterpret_cast<const uint32_t*>(at.row(r) + u * 4);
   };
   auto weight = [&](int p, int quad, int v) __attribute__((always_inline)) {
     const char* from = at.weights + p * at.panel_stride + v * kLanes * 4;
@@ -136,8 +121,7 @@ OCTAVO_INLINE void run_chunk(Cursor<M>& at, Sums<M, P>& sum, bool fresh) {
     }
   at.weights += Plain ? 2 * kChunkBytes : kChunkBytes;
   at.ahead += kChunkBytes;
-#pragma GCC unroll 64
-  for (int i = 0; i < (M + 2) / 3; ++i) at.x[i] += kRecord * 4;
+  at.advance_rows(kRecord * 4);
 }
 
 /// A group of several chunks, or with zero points: its sums pass through memory.
