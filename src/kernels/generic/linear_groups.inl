@@ -6,6 +6,8 @@
 
 constexpr int kTurn = 4;  ///< units of a turn of the loop
 
+#include "kernels/generic/prefetch.inl"
+
 struct Tile {
   const char* panel;  ///< first panel
   int64_t panel_stride;
@@ -17,7 +19,8 @@ struct Tile {
   const float* bias;
   bool add;
   int columns;
-  const char* prefetch;
+  int64_t turns;
+  Ahead ahead;
 };
 
 template <int M, int P>
@@ -43,11 +46,7 @@ template <int M, int P>
 OCTAVO_INLINE void turn(Cursor<M>& at, IVec (&sum)[M][P * kVecs]) {
   constexpr int kBytes = kTurn * kPanel * kQuad * kBits / 8;
   at.hide();
-#pragma GCC unroll 8
-  for (int p = 0; p < P; ++p)
-#pragma GCC unroll 8
-    for (int line = 0; line < kBytes; line += 64)
-      __builtin_prefetch(at.ahead + p * at.panel_stride + line, 0, 3);
+  at.ahead.template turn<P, kBytes>(at.panel_stride);
 #pragma GCC unroll 8
   for (int u = 0; u < kTurn; ++u)
 #pragma GCC unroll 8
@@ -61,7 +60,6 @@ OCTAVO_INLINE void turn(Cursor<M>& at, IVec (&sum)[M][P * kVecs]) {
         unit_row(sum[r] + p * kVecs, reinterpret_cast<const uint32_t*>(at.row(r)) + u, weights);
     }
   at.weights += kBytes;
-  at.ahead += kBytes;
   at.advance_rows(kTurn * 4);
 }
 
@@ -81,7 +79,7 @@ void tile(const Tile& t) {
     else
       store(there, zero());
   });
-  Cursor<M> at{t.panel, t.prefetch, {}, t.panel_stride, t.row_stride};
+  Cursor<M> at{t.panel, t.ahead, {}, t.panel_stride, t.row_stride};
 #pragma GCC unroll 64
   for (int i = 0; i < (M + 2) / 3; ++i) at.x[i] = t.row + 3 * i * t.row_stride;
   for (int64_t g = 0; g < t.groups; ++g) {
@@ -94,7 +92,6 @@ void tile(const Tile& t) {
         sum[r][v] =
             kUnsigned || kPairs ? set_int(reinterpret_cast<const GroupHeader*>(at.row(r))->start) : izero();
     at.weights += kScaleBytes;
-    at.ahead += kScaleBytes;
     at.advance_rows(sizeof(GroupHeader));
 #pragma GCC unroll 1
     for (int u = 0; u < kGroup / kQuad; u += kTurn) turn<M, P>(at, sum);
@@ -122,6 +119,7 @@ Tile tile_of(const LinearRun& a) {
   t.panel_stride = panel_bytes(a.shape);
   t.row_stride = row_bytes(a.shape);
   t.groups = a.shape.k / kGroup;
+  t.turns = t.groups * (kGroup / kQuad / kTurn);
   t.ldy = a.ldy;
   t.add = a.accumulate;
   return t;

@@ -17,6 +17,8 @@
 //   result = fold over groups, in rising order, of fma(float(exact group sum), scale, result)
 //   y = result * row scale + (addend + bias)
 
+#include "kernels/generic/prefetch.inl"
+
 struct Tile {
   const char* panel;  ///< first panel
   int64_t panel_stride;
@@ -29,7 +31,8 @@ struct Tile {
   const float* bias;
   bool add;
   int columns;
-  const char* prefetch;
+  int64_t turns;
+  Ahead ahead;
 };
 
 template <int P>
@@ -86,6 +89,7 @@ void finish(const Tile& t, const Results<P>* results) {
 template <int M, int P, bool Plain>
 OCTAVO_INLINE void run_chunk(Cursor<M>& at, Sums<M, P>& sum, bool fresh) {
   at.hide();
+  if (M > 1) at.ahead.template turn<P, kChunkBytes>(at.panel_stride);
   auto unit = [&](int r, int u) __attribute__((always_inline)) {
     return reinterpret_cast<const uint32_t*>(at.row(r) + u * 4);
   };
@@ -105,8 +109,6 @@ OCTAVO_INLINE void run_chunk(Cursor<M>& at, Sums<M, P>& sum, bool fresh) {
   for (int quad = 0; quad < kChunk / 4; ++quad)
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) {
-      if (M > 1 && !Plain && quad % 2 == 0)
-        __builtin_prefetch(at.ahead + p * at.panel_stride + quad / 2 * kPanel * 4, 0, 3);
       IVec weights[kVecs];
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) weights[v] = weight(p, quad, v);
@@ -120,7 +122,6 @@ OCTAVO_INLINE void run_chunk(Cursor<M>& at, Sums<M, P>& sum, bool fresh) {
       for (int r = 0; r < M; ++r) dot_row(sum[r] + p * kVecs, unit(r, 1 + quad), weights);
     }
   at.weights += Plain ? 2 * kChunkBytes : kChunkBytes;
-  at.ahead += kChunkBytes;
   at.advance_rows(kRecord * 4);
 }
 
@@ -160,7 +161,6 @@ OCTAVO_INLINE void run_single_chunks(const Tile& t, int64_t count, const char* h
     if constexpr (!kKeepResults)
       __asm__ volatile("" : : "r"(results) : "memory");  // or GCC keeps each result in a second place, too
     if (!Plain) at.weights += t.layout.body;
-    at.ahead += t.layout.body;
     Sums<M, P> sum;
     run_chunk<M, P, Plain>(at, sum, true);
     Vec scale;
@@ -182,15 +182,13 @@ template <int M, int P, bool Plain>
 [[gnu::noinline]] void run_groups(const Tile& t, int64_t g0, int64_t g1, const char* plain,
                                   Results<P>* results) {
   const char* head = t.panel + g0 * t.layout.group_bytes;
-  Cursor<M> at{
-      Plain ? plain : head, t.prefetch + g0 * t.layout.group_bytes, {}, t.panel_stride, t.row_stride};
+  Cursor<M> at{Plain ? plain : head, t.ahead, {}, t.panel_stride, t.row_stride};
   for (int i = 0; i < (M + 2) / 3; ++i)
     at.x[i] = t.row + 3 * i * t.row_stride + sizeof(RowHeader) + g0 * t.layout.chunks * kRecord * 4;
   if (t.layout.chunks == 1 && !t.zeros) return run_single_chunks<M, P, Plain>(t, g1 - g0, head, at, results);
   Totals<M, P> totals;
   for (int64_t g = g0; g < g1; ++g, head += t.layout.group_bytes) {
     if (!Plain) at.weights += t.layout.body;
-    at.ahead += t.layout.body;
     run_chunks<M, P, Plain>(t, at, totals);
     if (t.zeros) take_zeros<M, P>(t, head, g, totals);
     for (int v = 0; v < P * kVecs; ++v) {
@@ -215,6 +213,7 @@ Tile tile_of(const LinearRun& a) {
   t.layout = layout(a.shape);
   t.panel_stride = t.layout.panel_bytes;
   t.row_stride = t.layout.row_bytes;
+  t.turns = t.layout.groups * t.layout.chunks;
   t.half = a.shape.half_scales;
   t.zeros = a.shape.has_zeros;
   t.ldy = a.ldy;
@@ -262,25 +261,20 @@ void run_panel(const LinearRun& a, Tile& t, int64_t n, int64_t m0, int64_t m1) {
   const int64_t rows = m1 - m0, tiles = (rows + kMaxRows - 1) / kMaxRows;
   __builtin_memset(results, 0, rows * sizeof(Results<1>));
   const int64_t step = kBlockDepth / (t.layout.chunks * kChunk);
-  auto each_tile = [&](auto f) __attribute__((always_inline)) {
-    for (int64_t i = 0; i < tiles; ++i) {
-      const int64_t r0 = rows * i / tiles, r1 = rows * (i + 1) / tiles;
-      place_rows(a, n, m0 + r0, t);
-      f(static_cast<int>(r1 - r0), results + r0);
-    }
-  };
   for (int64_t g0 = 0, g1; g0 < t.layout.groups; g0 = g1) {
     g1 = g0 + step < t.layout.groups ? g0 + step : t.layout.groups;
     unpack(t, g0, g1, plain);
     const bool last = g1 == t.layout.groups;
-    each_tile([&](int count, Results<1>* of) __attribute__((always_inline)) {
-      // Rows of y are so far apart that their lines share a set of L1 and L2: none survives until a loop over
-      // all rows comes to it. Fetched while the tile's last products run: finish() went from 6 % of an AVX2
-      // prefill to 2 %.
-      for (int r = 0; last && r < count; ++r) __builtin_prefetch(t.y + r * t.ldy, 1, 3);
-      block_rows(count, t, g0, g1, plain, of);
-      if (last) finish_rows(count, t, of);
-    });
+    const char* next = t.panel + g1 * t.layout.group_bytes;  // of this panel or the one behind it
+    for (int64_t i = 0; i < tiles; ++i) {
+      const int64_t r0 = rows * i / tiles, r1 = rows * (i + 1) / tiles;
+      const int count = static_cast<int>(r1 - r0);
+      place_rows(a, n, m0 + r0, t);
+      t.ahead = Ahead::share(next, (g1 - g0) * t.layout.group_bytes, i, tiles, (g1 - g0) * t.layout.chunks);
+      if (last) fetch_outputs(t, count, kPanel);
+      block_rows(count, t, g0, g1, plain, results + r0);
+      if (last) finish_rows(count, t, results + r0);
+    }
   }
 }
 
@@ -289,7 +283,6 @@ void run_block(const LinearRun& a) {
   for (int64_t m0 = a.m0; m0 < a.m1; m0 += kBlockRows)
     for (int64_t n = a.n0; n < a.n1; n += kPanel) {
       place_columns(a, n, 1, t);
-      t.prefetch = t.panel + t.panel_stride;
       run_panel(a, t, n, m0, m0 + kBlockRows < a.m1 ? m0 + kBlockRows : a.m1);
     }
 }

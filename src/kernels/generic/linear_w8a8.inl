@@ -15,6 +15,8 @@ struct Count {
   static constexpr int value = N;
 };
 
+#include "kernels/generic/prefetch.inl"
+
 struct Tile {
   const char* panel;  ///< first panel
   int64_t panel_stride;
@@ -26,7 +28,8 @@ struct Tile {
   const float* bias;
   bool add;
   int columns;
-  const char* prefetch;
+  int64_t turns;
+  Ahead ahead;
 };
 
 template <int M, int P>
@@ -59,21 +62,16 @@ void tile(const Tile& t) {
 #pragma GCC unroll 64
     for (int v = 0; v < P * kVecs; ++v) sum[r][v] = izero();
   const int8_t* w = reinterpret_cast<const int8_t*>(t.panel + sizeof(PanelHeader));
-  const char* ahead = t.prefetch;
+  Ahead ahead = t.ahead;
   const uint32_t* x[(M + 2) / 3];
 #pragma GCC unroll 64
   for (int i = 0; i < (M + 2) / 3; ++i)
     x[i] = reinterpret_cast<const uint32_t*>(t.row + 3 * i * t.row_stride + sizeof(RowHeader));
   const int64_t panel_stride = t.panel_stride, row_units = t.row_stride / 4;
-  // Several units a turn: the loop's own instructions and one prefetch a line would cost a tenth of the
-  // front end's slots.
+  // Several units a turn: the loop's own instructions would cost a tenth of the front end's slots.
   auto turn = [&](auto count) __attribute__((always_inline)) {
     constexpr int kCount = decltype(count)::value;
-#pragma GCC unroll 8
-    for (int p = 0; p < P; ++p)
-#pragma GCC unroll 8
-      for (int line = 0; line < kCount * kPanel * kQuad; line += 64)
-        __builtin_prefetch(ahead + p * panel_stride + line, 0, 3);
+    ahead.template turn<P, kCount * kPanel * kQuad>(panel_stride);
 #pragma GCC unroll 8
     for (int u = 0; u < kCount; ++u)
 #pragma GCC unroll 64
@@ -90,7 +88,6 @@ void tile(const Tile& t) {
         }
       }
     w += kCount * kPanel * kQuad;
-    ahead += kCount * kPanel * kQuad;
 #pragma GCC unroll 64
     for (int i = 0; i < (M + 2) / 3; ++i) x[i] += kCount;
   };
@@ -105,6 +102,7 @@ Tile tile_of(const LinearRun& a) {
   t.panel_stride = panel_bytes(a.shape.k);
   t.row_stride = row_bytes(a.shape.k);
   t.units = units(a.shape.k);
+  t.turns = t.units / kTurn;
   t.ldy = a.ldy;
   t.add = a.accumulate;
   return t;
