@@ -7,7 +7,7 @@ namespace {
 
 #include "kernels/generic/int8.inl"
 
-#include "kernels/avx512/tile.inl"
+#include "kernels/avx512/tile_dot.inl"
 
 #include "kernels/generic/linear_w8a8.inl"
 

@@ -11,7 +11,7 @@ using namespace avx512;
 
 #include "kernels/generic/panels.inl"
 
-#include "kernels/avx512/tile.inl"
+#include "kernels/avx512/tile_dot.inl"
 
 #include "kernels/generic/linear_float.inl"
 

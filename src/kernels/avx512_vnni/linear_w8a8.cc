@@ -9,7 +9,7 @@ using namespace avx512;
 
 #include "kernels/generic/int8.inl"
 
-#include "kernels/avx512/tile.inl"
+#include "kernels/avx512/tile_dot.inl"
 
 #include "kernels/generic/linear_w8a8.inl"
 

@@ -9,7 +9,10 @@
 //   kAccumulators   vectors that a tile may keep in registers
 //   panels_of(m)    P (a power of two, at most 8) for a batch of m <= kMaxRows rows: bound by memory, so
 //                   several panels at once, for several streams and enough independent accumulators
+//   kAheadRows      as in prefetch.inl
 // Include inside the anonymous namespace of the ISA.
+
+#include "kernels/generic/prefetch.inl"
 
 constexpr int kVecs = kPanel / kLanes;  ///< vectors of a panel
 
@@ -41,11 +44,10 @@ struct Block {  ///< one tile's operands: a K block
   int64_t depth;  ///< elements of x
   float* y;
   int64_t ldy;
-  const float* bias;      ///< null after the first K block
-  bool add;               ///< start at y: accumulate, or a later K block
-  int columns;            ///< at most P * kPanel
-  const Unit* prefetch;   ///< what is needed next, of each panel
-  int64_t prefetch_step;  ///< units that it moves on with each depth step
+  const float* bias;  ///< null after the first K block
+  bool add;           ///< start at y: accumulate, or a later K block
+  int columns;        ///< at most P * kPanel
+  Ahead ahead;
 };
 
 template <int V>
@@ -64,8 +66,9 @@ void tile(const Block<Op>& b) {
     for (int r = 0; r < M; ++r)
       sum[r][v] = b.add ? add(load_columns<V>(b.y + r * b.ldy, v, b.columns), start) : start;
   }
-  auto w = b.w, ahead = b.prefetch;
-  const int64_t panel_stride = b.panel_stride, ldx = b.ldx, depth = b.depth, prefetch_step = b.prefetch_step;
+  auto w = b.w;
+  Ahead ahead = b.ahead;
+  const int64_t panel_stride = b.panel_stride, ldx = b.ldx, depth = b.depth;
   const typename Op::X*
       x[(M + 2) / 3];  // a base for every three rows: the three are then reached by scaled indices
 #pragma GCC unroll 64
@@ -86,12 +89,10 @@ void tile(const Block<Op>& b) {
   };
   int64_t kk = 0;
   for (; kk + Op::kDepth <= depth; kk += Op::kDepth) {
-#pragma GCC unroll 8
-    for (int p = 0; p < P; ++p) __builtin_prefetch(ahead + p * panel_stride, 0, 3);
+    ahead.template turn<P, kPanel * sizeof(*w)>(panel_stride * sizeof(*w));
     step(0);
     if constexpr (Op::kDepth == 2) step(1);
     w += kPanel;
-    ahead += prefetch_step;
 #pragma GCC unroll 64
     for (int i = 0; i < (M + 2) / 3; ++i) x[i] += Op::kDepth;
   }
@@ -143,18 +144,12 @@ void run_span(const LinearRun& a, const Rows& x, Span span) {
     b.bias = a.bias && span.k0 == 0 ? a.bias + span.n0 : nullptr;
     b.add = a.accumulate || span.k0 > 0;
     b.columns = static_cast<int>(span.n1 - span.n0 < kStep ? span.n1 - span.n0 : kStep);
-    // Each tile fetches its share of the next block: with a line in every step the first tile alone asks for
-    // more than memory gives, and waits (16 rows of BF16 on AVX2: 80 % of the FMA peak, in shares and in the
-    // order of memory 90 %). A lone tile leaves prefetching to the hardware: fetching its own panels 1 to 8
-    // KB ahead read 31 instead of 35 GB/s with one thread on Zen 4.
-    const int64_t share = (kPanel + tiles - 1) / tiles;
+    const int64_t steps = b.depth / Op::kDepth;
     for (int64_t t = 0; t < tiles; ++t) {  // even tiles: 7 rows are 4 + 3, not 6 + 1
       const int64_t r0 = a.m0 + rows * t / tiles, r1 = a.m0 + rows * (t + 1) / tiles;
       b.x = static_cast<const typename Op::X*>(x.first) + r0 * x.ld + span.k0;
       b.y = a.y + r0 * a.ldy + span.n0;
-      const bool fetch = tiles > 1 && t * share < kPanel;
-      b.prefetch = fetch ? b.w + span.next + t * share * (b.depth / Op::kDepth) : b.w;
-      b.prefetch_step = fetch ? share : 0;
+      b.ahead = Ahead::of(b.w, b.w + span.next, steps * kPanel * sizeof(*b.w), steps, rows, t, tiles);
       // Outputs of the next tile: rows of y are often a power of two apart, so few of them stay in a cache.
       for (int64_t r = r1; r < a.m1 && r < r1 + kMaxRows; ++r)
         for (int64_t c = 0; c < kStep; c += 16) __builtin_prefetch(a.y + r * a.ldy + span.n0 + c, 1, 3);

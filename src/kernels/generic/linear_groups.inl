@@ -2,7 +2,7 @@
 // group_dot8.inl or group_dot4.inl defines the products of a unit, and the folder
 //   load_half(const uint16_t*)    kLanes float16 as floats
 //   kKeepResults                  there are registers for results besides sums; else they wait on the stack
-//   kMaxRows, kWidePanels, kAccumulators, panels_of(m): as in linear_float.inl
+//   kMaxRows, kWidePanels, kAccumulators, panels_of(m), kAheadRows: as in linear_float.inl
 
 constexpr int kTurn = 4;  ///< units of a turn of the loop
 

@@ -10,7 +10,7 @@
 //   widen(IVec sum)                                        to int32 lanes: the identity unless kPairs
 //   kKeepResults    there are registers for results besides sums
 //   kUnpackAhead    weights of a large batch are unpacked to bytes before its tiles read them
-//   kMaxRows, kWidePanels, kAccumulators, panels_of(m): as in linear_float.inl
+//   kMaxRows, kWidePanels, kAccumulators, panels_of(m), kAheadRows: as in linear_float.inl
 //
 // Where registers are few, the float results of a tile lie in memory (on the stack, in L1): they hold the
 // integer sums, and a group ends with one load, one multiply-add and one store for each vector of outputs.
@@ -270,7 +270,8 @@ void run_panel(const LinearRun& a, Tile& t, int64_t n, int64_t m0, int64_t m1) {
       const int64_t r0 = rows * i / tiles, r1 = rows * (i + 1) / tiles;
       const int count = static_cast<int>(r1 - r0);
       place_rows(a, n, m0 + r0, t);
-      t.ahead = Ahead::share(next, (g1 - g0) * t.layout.group_bytes, i, tiles, (g1 - g0) * t.layout.chunks);
+      t.ahead = Ahead::of(t.panel, next, (g1 - g0) * t.layout.group_bytes, (g1 - g0) * t.layout.chunks, rows,
+                          i, tiles);
       if (last) fetch_outputs(t, count, kPanel);
       block_rows(count, t, g0, g1, plain, results + r0);
       if (last) finish_rows(count, t, results + r0);

@@ -4,7 +4,7 @@
 //   dot_weights(const int8_t*)        kLanes columns' kQuad weights each
 //   dot_value(const uint32_t*)        one unit of a row in all lanes
 //   dot_into(IVec& sum, value, weights)
-//   kMaxRows, kWidePanels, kAccumulators, panels_of(m): as in linear_float.inl
+//   kMaxRows, kWidePanels, kAccumulators, panels_of(m), kAheadRows: as in linear_float.inl
 // No K blocks: a panel of int8 is small enough for L2, and integer sums stay in registers.
 
 constexpr int kVecs = kPanel / kLanes;

@@ -4,7 +4,7 @@
 //                     (prefetch.inl), turns of its loop, and what else tile() reads
 //   tile_of(run)      a Tile with all that does not depend on its place
 //   tile<M, P>(Tile)
-//   kMaxRows, kWidePanels, kAccumulators, panels_of(m): as in linear_float.inl
+//   kMaxRows, kWidePanels, kAccumulators, panels_of(m), kAheadRows: as in linear_float.inl
 
 /// tile<rows, P> for any number of rows that P panels leave registers for.
 template <int P, int M = 1>
@@ -44,7 +44,7 @@ void run_columns(const LinearRun& a, int64_t n0) {
       const int64_t r0 = a.m0 + rows * i / tiles, r1 = a.m0 + rows * (i + 1) / tiles;
       place_rows(a, n, r0, t);
       const char* next = t.panel + P * t.panel_stride;
-      t.ahead = tiles == 1 ? Ahead{t.panel, 0} : Ahead::share(next, t.panel_stride, i, tiles, t.turns);
+      t.ahead = Ahead::of(t.panel, next, t.panel_stride, t.turns, rows, i, tiles);
       fetch_outputs(t, r1 - r0, P * kPanel);
       tile_rows<P>(static_cast<int>(r1 - r0), t);
     }
