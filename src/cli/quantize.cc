@@ -143,8 +143,12 @@ Calibration start_calibration(const QuantizeOptions& o, const std::string& path,
     if (id >= config.vocab)
       throw Error(path, ": the tokenizer gives id ", id, " of a vocabulary of ", config.vocab);
   out.model = load_model(config, open_checkpoint(path), ctx, {.max_model_len = kWindow});
-  out.calibrator =
-      std::make_unique<Calibrator>(*out.model, ctx, std::move(ids), CalibrationOptions{.window = kWindow});
+  // Twice over the text, unless the products X^T X need more memory than there is.
+  auto progress = std::make_shared<Progress>("calibration tokens", 2 * std::ssize(ids));
+  out.calibrator = std::make_unique<Calibrator>(
+      *out.model, ctx, std::move(ids),
+      CalibrationOptions{.window = kWindow,
+                         .ran = [progress](int64_t tokens) { progress->advance(tokens); }});
   return out;
 }
 

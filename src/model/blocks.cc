@@ -81,7 +81,7 @@ void Attention::forward(const Step& step, const float* x, float* residual) const
   const int64_t tokens = step.input.num_tokens;
   const int64_t q_width = static_cast<int64_t>(shape.heads) * shape.head_dim;
   const int64_t kv_width = static_cast<int64_t>(shape.kv_heads) * shape.head_dim;
-  const int64_t ld = q_width + 2 * kv_width;  // one row: heads of q, of k, of v
+  const int64_t ld = row_stride(q_width + 2 * kv_width);  // one row: heads of q, of k, of v
 
   float* q = ctx.workspace.alloc<float>(tokens * ld);
   float *k = q + q_width, *v = k + kv_width;
@@ -111,11 +111,12 @@ void GatedMlp::bind(Loader& loader, Activation activation, int64_t hidden, const
 
 void GatedMlp::forward(OpContext& ctx, const float* x, int64_t rows, float* residual) const {
   Workspace::Scope scope(ctx.workspace);
-  float* both = ctx.workspace.alloc<float>(std::min(rows, kMlpRows) * gate_up.n);
+  const int64_t ld = row_stride(gate_up.n);
+  float* both = ctx.workspace.alloc<float>(std::min(rows, kMlpRows) * ld);
   float* gated = ctx.workspace.alloc<float>(std::min(rows, kMlpRows) * down.k);
   by_rows(rows, [&](int64_t r, int64_t m) {
-    linear(ctx, gate_up, x + r * gate_up.k, gate_up.k, m, both, gate_up.n);
-    gated_activation(ctx, act, both, m, down.k, gated);
+    linear(ctx, gate_up, x + r * gate_up.k, gate_up.k, m, both, ld);
+    gated_activation(ctx, act, both, ld, m, down.k, gated);
     linear(ctx, down, gated, down.k, m, residual + r * down.n, down.n, /*accumulate=*/true);
   });
 }

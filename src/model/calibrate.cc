@@ -63,32 +63,14 @@ class WindowRunner {
   std::vector<float> logits_;
 };
 
-float energy_of(const float* x, int64_t k) {
-  float sum = 0;
-  for (int64_t j = 0; j < k; ++j) sum += x[j] * x[j];
-  return sum;
-}
-
-float median_energy(const InputStatistics& input) {
-  std::vector<float> all;
-  for (int64_t r = 0; r < input.rows(); ++r)
-    all.push_back(energy_of(input.samples.data() + r * input.k, input.k));
-  if (all.empty()) return 0;
-  std::nth_element(all.begin(), all.begin() + std::ssize(all) / 2, all.end());
-  return all[all.size() / 2];
-}
-
-/// product [k, k] += x^T x, rows weighted: the columns of x as weights and as inputs, so that it runs at the
-/// speed of a prefill in float32.
-void add_product(OpContext& ctx, const InputStatistics& input, const float* x, int64_t ldx, int64_t m,
-                 float* product) {
-  const int64_t k = input.k;
-  std::vector<float> columns(k * m), factors(m);
-  for (int64_t r = 0; r < m; ++r) factors[r] = std::sqrt(input.weight(x + r * ldx));
+/// product [k, k] += x^T x: the columns of x as weights and as inputs, so that it runs at the speed of a
+/// prefill in float32.
+void add_product(OpContext& ctx, int64_t k, const float* x, int64_t ldx, int64_t m, float* product) {
+  std::vector<float> columns(k * m);
   const int64_t step = 64;
   ctx.team.run(static_cast<int>((k + step - 1) / step), [&](int piece, int) {
     for (int64_t j = piece * step; j < std::min(k, (piece + 1) * step); ++j)
-      for (int64_t r = 0; r < m; ++r) columns[j * m + r] = x[r * ldx + j] * factors[r];
+      for (int64_t r = 0; r < m; ++r) columns[j * m + r] = x[r * ldx + j];
   });
   LinearPart part{kernels::WeightFormat::kF32, {k, m, m}, {}, {}};
   part.rows = [&](int64_t n0, int64_t, float*, kernels::WeightRows& rows) {
@@ -98,11 +80,6 @@ void add_product(OpContext& ctx, const InputStatistics& input, const float* x, i
 }
 
 }  // namespace
-
-float InputStatistics::weight(const float* x) const {
-  const float own = energy_of(x, k);
-  return own > energy ? energy / own : 1;
-}
 
 class Calibrator::Observer final : public LinearObserver {
  public:
@@ -115,11 +92,7 @@ class Calibrator::Observer final : public LinearObserver {
     inputs_ = inputs;
     every_ = std::max<int64_t>(1, sample_every) | 1;  // odd: not the same positions of every window
   }
-  void collect_products(const std::vector<InputStatistics>& known,
-                        std::map<size_t, std::vector<float>>* products) {
-    known_ = &known;
-    products_ = products;
-  }
+  void collect_products(std::map<size_t, std::vector<float>>* products) { products_ = products; }
 
   void observe(const Linear& weights, const float* x, int64_t ldx, int64_t m) override {
     const auto found = index_.find(&weights);
@@ -129,7 +102,7 @@ class Calibrator::Observer final : public LinearObserver {
     seen_[i] += m;
     if (!products_) return;
     if (const auto product = products_->find(i); product != products_->end())
-      add_product(ctx_, (*known_)[i], x, ldx, m, product->second.data());
+      add_product(ctx_, weights.k, x, ldx, m, product->second.data());
   }
 
  private:
@@ -145,7 +118,6 @@ class Calibrator::Observer final : public LinearObserver {
   std::vector<int64_t> seen_;
   std::vector<InputStatistics>* inputs_ = nullptr;
   int64_t every_ = 1;
-  const std::vector<InputStatistics>* known_ = nullptr;
   std::map<size_t, std::vector<float>>* products_ = nullptr;
 };
 
@@ -182,18 +154,16 @@ const InputStatistics* Calibrator::input(const std::string& part) {
   if (!has_inputs_) {
     has_inputs_ = true;
     for (const LinearInfo& info : model_.info().linears)
-      inputs_.push_back({info.k, std::vector<float>(info.k), {}, 0});
+      inputs_.push_back({info.k, std::vector<float>(info.k), {}});
     Observer observer(model_.info().linears, ctx_);
     observer.collect_inputs(&inputs_, tokens() / options_.sample_rows);
     run(observer);
-    for (InputStatistics& input : inputs_) input.energy = median_energy(input);
   }
   return inputs_[index].samples.empty() ? nullptr : &inputs_[index];
 }
 
 const std::vector<float>* Calibrator::product(const std::string& part) {
   const size_t index = index_of(part);
-  input(part);  // weights are of all rows
   if (!products_.contains(index)) {
     const std::vector<LinearInfo>& linears = model_.info().linears;
     products_.clear();
@@ -205,7 +175,7 @@ const std::vector<float>* Calibrator::product(const std::string& part) {
       products_[i].resize(linears[i].k * linears[i].k);
     }
     Observer observer(linears, ctx_);
-    observer.collect_products(inputs_, &products_);
+    observer.collect_products(&products_);
     run(observer);
   }
   return &products_[index];

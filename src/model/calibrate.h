@@ -18,13 +18,7 @@ struct InputStatistics {
   int64_t k = 0;
   std::vector<float> absmax;   ///< [k]: largest magnitude of each input
   std::vector<float> samples;  ///< [rows, k]: some of the rows, evenly spaced
-  float energy = 0;            ///< median of the samples' sums of squares
   int64_t rows() const { return static_cast<int64_t>(samples.size()) / k; }
-  /// What the squared error of a row counts: rows with more energy than most count as the median does. The
-  /// first token of a text has activations a thousand times larger than the rest in the layers before a
-  /// residual, which the next norm takes out again; unweighted, errors of that one token would decide
-  /// everything.
-  float weight(const float* x) const;
 };
 
 struct CalibrationOptions {
@@ -45,7 +39,7 @@ class Calibrator {
   /// Of the layer with a part of this name; ran over the text at the first call. Null if the model never ran
   /// it.
   const InputStatistics* input(const std::string& part);
-  /// X^T X [k, k] of that layer, rows weighted, float32 sums. Layers are best asked for in the order of the
+  /// X^T X [k, k] of that layer, float32 sums. Layers are best asked for in the order of the
   /// forward pass: each pass over the text keeps as many, from the one asked for, as product_bytes holds.
   const std::vector<float>* product(const std::string& part);
   int64_t tokens() const { return static_cast<int64_t>(ids_.size()); }

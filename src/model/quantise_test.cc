@@ -182,7 +182,7 @@ TEST(Calibrator, CollectsWhatTheLayersRead) {
       double sum = 0, top = 0;
       for (int64_t r = 0; r < input.rows(); ++r) {
         const float* x = input.samples.data() + r * input.k;
-        sum += double{x[i]} * x[3] * input.weight(x);
+        sum += double{x[i]} * x[3];
         top = std::max<double>(top, std::abs(input.samples[r * input.k + i]));
       }
       EXPECT_NEAR(first[i * input.k + 3], sum, 1e-3 * (1 + std::abs(sum)));
@@ -190,7 +190,6 @@ TEST(Calibrator, CollectsWhatTheLayersRead) {
     }
     const std::vector<float> second = *calibrator.product(down);
     EXPECT_EQ(ran, std::ssize(ids) * (bytes == 1 ? 3 : 2));
-    EXPECT_GT(input.energy, 0);
     if (product.empty()) product = second;
     EXPECT_EQ(second, product);
     ASSERT_TRUE(calibrator.input("lm_head"));

@@ -115,7 +115,7 @@ class Smoother {
     tie(x, repeat);
     tie(w, repeat);
     const std::vector<float> reference = outputs(*input, weights, nullptr);
-    double least = error(*input, reference, outputs_rounded(*input, weights, Factors(info.k, 1.0f)));
+    double least = error(reference, outputs_rounded(*input, weights, Factors(info.k, 1.0f)));
     std::optional<Factors> best;
     for (float alpha : {0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.7f, 0.8f}) {
       Factors factors(info.k);
@@ -123,7 +123,7 @@ class Smoother {
       const auto [low, high] = std::minmax_element(factors.begin(), factors.end());
       const float middle = std::sqrt(*low) * std::sqrt(*high);
       for (float& factor : factors) factor /= middle;
-      const double now = error(*input, reference, outputs_rounded(*input, weights, factors));
+      const double now = error(reference, outputs_rounded(*input, weights, factors));
       if (now < least) least = now, best = std::move(factors);
     }
     return best;
@@ -176,16 +176,11 @@ class Smoother {
     for (int64_t j = 0; j < k; ++j) x[j] = quant::decoded(rounding.element, q[j]) * scales[j / group];
   }
 
-  /// Squared error of outputs [rows, n], rows weighted.
-  static double error(const InputStatistics& input, const std::vector<float>& a,
-                      const std::vector<float>& b) {
-    const size_t n = a.size() / input.rows();
+  /// Squared error of outputs. Rows count as they are: capping those of much energy (first tokens of a text,
+  /// a thousand times larger before a residual) at the median gave W8A8 17.83 instead of 17.23.
+  static double error(const std::vector<float>& a, const std::vector<float>& b) {
     double sum = 0;
-    for (int64_t r = 0; r < input.rows(); ++r) {
-      double row = 0;
-      for (size_t i = r * n; i < (r + 1) * n; ++i) row += (a[i] - b[i]) * (a[i] - b[i]);
-      sum += row * input.weight(input.samples.data() + r * input.k);
-    }
+    for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
     return std::isfinite(sum) ? sum : INFINITY;
   }
 

@@ -101,10 +101,11 @@ Gated gated(const kernels::ElementwiseKernels& k, Activation act) {
 
 }  // namespace
 
-void gated_activation(OpContext& ctx, Activation act, const float* x, int64_t rows, int64_t n, float* y) {
+void gated_activation(OpContext& ctx, Activation act, const float* x, int64_t ldx, int64_t rows, int64_t n,
+                      float* y) {
   const Gated f = gated(ctx.kernels.elementwise, act);
   for_tiles(ctx, rows, n, [&](int64_t row, int64_t column, int64_t count) {
-    const float* gate = x + row * 2 * n + column;
+    const float* gate = x + row * ldx + column;
     f(gate, gate + n, count, y + row * n + column);
   });
 }

@@ -30,8 +30,9 @@ struct RopeTable {
 void rope(OpContext& ctx, const RopeTable& table, const int32_t* positions, int64_t tokens, float* x,
           int64_t ldx, int heads, int head_dim);
 
-/// y[rows, n] = act(x[:, :n]) * x[:, n:2n] (fused gate-up).
-void gated_activation(OpContext& ctx, Activation act, const float* x, int64_t rows, int64_t n, float* y);
+/// y[rows, n] = act(x[:, :n]) * x[:, n:2n] (fused gate-up); rows of x are ldx apart.
+void gated_activation(OpContext& ctx, Activation act, const float* x, int64_t ldx, int64_t rows, int64_t n,
+                      float* y);
 void activation(OpContext& ctx, Activation act, float* x, int64_t rows, int64_t n);  ///< in place
 
 /// Embedding matrix [vocab, hidden] as BF16 or F32 rows, or as rows of `row_blocks` blocks that `decode`

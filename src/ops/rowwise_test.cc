@@ -91,7 +91,7 @@ TEST(Rowwise, ActivationsCoverEveryElement) {
       });
       const auto gated = same_on_workers([&](OpContext& ctx) {
         std::vector<float> y(rows * n);
-        gated_activation(ctx, act, x.data(), rows, n, y.data());
+        gated_activation(ctx, act, x.data(), 2 * n, rows, n, y.data());
         return y;
       });
       for (int64_t i = 0; i < rows * n; ++i)
