@@ -129,6 +129,22 @@ TEST_P(Groups, AnyShapeSplitAndAddend) {
     }
 }
 
+/// A column with a scale that is NaN or infinite is not finite in any row; its neighbours are not touched.
+TEST_P(Groups, ScaleThatIsNotFinite) {
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Problem p = problem(bits(), 7, 20, 96, Fill::kRandom, Fill::kRandom);
+    const auto want = expected(p, 0);
+    p.scales[5 * 3 + 1] = bad;
+    const auto got = run(p, 0, 1 << 20, 1 << 20);
+    for (int64_t i = 0; i < std::ssize(got); ++i) {
+      if (i % 20 == 5)
+        EXPECT_FALSE(std::isfinite(got[i])) << "row " << i / 20;
+      else
+        EXPECT_EQ(got[i], want[i]) << "row " << i / 20 << " column " << i % 20;
+    }
+  }
+}
+
 /// A row with a NaN or an infinity is NaN throughout, its neighbours are not touched; rows of zeros give the
 /// bias.
 TEST_P(Groups, NotFiniteAndZero) {

@@ -23,21 +23,7 @@ struct Tile {
   Ahead ahead;
 };
 
-template <int M, int P>
-OCTAVO_INLINE void finish(const Tile& t, const Vec (&result)[M][P * kVecs]) {
-#pragma GCC unroll 64
-  for (int v = 0; v < P * kVecs; ++v) {
-    const int count = t.columns - v * kLanes;
-    if (count <= 0) break;
-    const Vec bias = t.bias ? load_first(t.bias + v * kLanes, count) : zero();
-#pragma GCC unroll 64
-    for (int r = 0; r < M; ++r) {
-      float* y = t.y + r * t.ldy + v * kLanes;
-      const Vec start = t.add ? add(load_first(y, count), bias) : bias;
-      store_first(y, add(start, result[r][v]), count);
-    }
-  }
-}
+#include "kernels/generic/outputs.inl"
 
 #include "kernels/generic/cursor.inl"
 
@@ -111,7 +97,10 @@ void tile(const Tile& t) {
   }
   if constexpr (!kKeepResults)
     each([](int, int, Vec& here, float* there) __attribute__((always_inline)) { here = load(there); });
-  finish<M, P>(t, kept);
+  store_outputs<M, P * kVecs>(
+      t, [&](int v) __attribute__((always_inline)) {
+        return [&, v ](int r) __attribute__((always_inline)) { return kept[r][v]; };
+      });
 }
 
 Tile tile_of(const LinearRun& a) {

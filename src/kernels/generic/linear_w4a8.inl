@@ -67,20 +67,17 @@ void take_zeros(const Tile& t, const char* head, int64_t g, Totals<M, P>& totals
   }
 }
 
+#include "kernels/generic/outputs.inl"
+
 template <int M, int P>
 void finish(const Tile& t, const Results<P>* results) {
-#pragma GCC unroll 64
-  for (int v = 0; v < P * kVecs; ++v) {
-    const int count = t.columns - v * kLanes;
-    if (count <= 0) break;
-    const Vec bias = t.bias ? load_first(t.bias + v * kLanes, count) : zero();
-    for (int r = 0; r < M; ++r) {
-      const RowHeader* row = reinterpret_cast<const RowHeader*>(t.row + r * t.row_stride);
-      float* y = t.y + r * t.ldy + v * kLanes;
-      const Vec start = t.add ? add(load_first(y, count), bias) : bias;
-      store_first(y, add(start, load(results[r] + v * kLanes) * broadcast(&row->scale)), count);
-    }
-  }
+  store_outputs<M, P * kVecs>(
+      t, [&](int v) __attribute__((always_inline)) {
+        return [&, v ](int r) __attribute__((always_inline)) {
+          const RowHeader* row = reinterpret_cast<const RowHeader*>(t.row + r * t.row_stride);
+          return load(results[r] + v * kLanes) * broadcast(&row->scale);
+        };
+      });
 }
 
 #include "kernels/generic/cursor.inl"

@@ -32,26 +32,23 @@ struct Tile {
   Ahead ahead;
 };
 
+#include "kernels/generic/outputs.inl"
+
 template <int M, int P>
 void finish(const Tile& t, const IVec (&sum)[M][P * kVecs]) {
-#pragma GCC unroll 64
-  for (int v = 0; v < P * kVecs; ++v) {
-    const int count = t.columns - v * kLanes;
-    if (count <= 0) break;
-    const PanelHeader* header = reinterpret_cast<const PanelHeader*>(t.panel + v / kVecs * t.panel_stride);
-    const int at = v % kVecs * kLanes;
-    const Vec scale = load(header->scale + at);
-    const Vec bias = t.bias ? load_first(t.bias + v * kLanes, count) : zero();
-    const IVec weights = load_int(header->sum + at), zeros = load_int(header->zero + at);
-#pragma GCC unroll 64
-    for (int r = 0; r < M; ++r) {
-      const RowHeader* row = reinterpret_cast<const RowHeader*>(t.row + r * t.row_stride);
-      float* y = t.y + r * t.ldy + v * kLanes;
-      const Vec start = t.add ? add(load_first(y, count), bias) : bias;
-      const IVec exact = sum[r][v] - weights * set_int(row->offset) - zeros * set_int(row->sum);
-      store_first(y, add(start, to_float(exact) * scale * broadcast(&row->scale)), count);
-    }
-  }
+  store_outputs<M, P * kVecs>(
+      t, [&](int v) __attribute__((always_inline)) {
+        const PanelHeader* header =
+            reinterpret_cast<const PanelHeader*>(t.panel + v / kVecs * t.panel_stride);
+        const int at = v % kVecs * kLanes;
+        const Vec scale = load(header->scale + at);
+        const IVec weights = load_int(header->sum + at), zeros = load_int(header->zero + at);
+        return [&, v, scale, weights, zeros ](int r) __attribute__((always_inline)) {
+          const RowHeader* row = reinterpret_cast<const RowHeader*>(t.row + r * t.row_stride);
+          const IVec exact = sum[r][v] - weights * set_int(row->offset) - zeros * set_int(row->sum);
+          return to_float(exact) * scale * broadcast(&row->scale);
+        };
+      });
 }
 
 template <int M, int P>
