@@ -56,7 +56,7 @@ template <int V>
 }
 
 template <class Op, int M, int P>
-void tile(const Block<Op>& b) {
+[[gnu::noinline]] void tile(const Block<Op>& b) {
   constexpr int V = P * kVecs;
   Vec sum[M][V];
 #pragma GCC unroll 64
@@ -145,16 +145,18 @@ void run_span(const LinearRun& a, const Rows& x, Span span) {
     b.add = a.accumulate || span.k0 > 0;
     b.columns = static_cast<int>(span.n1 - span.n0 < kStep ? span.n1 - span.n0 : kStep);
     const int64_t steps = b.depth / Op::kDepth;
-    for (int64_t t = 0; t < tiles; ++t) {  // even tiles: 7 rows are 4 + 3, not 6 + 1
-      const int64_t r0 = a.m0 + rows * t / tiles, r1 = a.m0 + rows * (t + 1) / tiles;
-      b.x = static_cast<const typename Op::X*>(x.first) + r0 * x.ld + span.k0;
-      b.y = a.y + r0 * a.ldy + span.n0;
-      b.ahead = Ahead::of(b.w, b.w + span.next, steps * kPanel * sizeof(*b.w), steps, rows, t, tiles);
-      // Outputs of the next tile: rows of y are often a power of two apart, so few of them stay in a cache.
-      for (int64_t r = r1; r < a.m1 && r < r1 + kMaxRows; ++r)
-        for (int64_t c = 0; c < kStep; c += 16) __builtin_prefetch(a.y + r * a.ldy + span.n0 + c, 1, 3);
-      tile_rows<Op, P>(static_cast<int>(r1 - r0), b);
-    }
+    const Ahead ahead = Ahead::of(b.w, b.w + span.next, steps * kPanel * sizeof(*b.w), steps, rows, tiles);
+    each_tile(
+        a.m0, rows, tiles, [&](int64_t i, int64_t row, int count) __attribute__((always_inline)) {
+          b.x = static_cast<const typename Op::X*>(x.first) + row * x.ld + span.k0;
+          b.y = a.y + row * a.ldy + span.n0;
+          b.ahead = ahead.tile(i);
+          // Outputs of the next tile: rows of y are often a power of two apart, so few of them stay in a
+          // cache.
+          for (int64_t r = row + count; r < a.m1 && r < row + count + kMaxRows; ++r)
+            for (int64_t c = 0; c < kStep; c += 16) __builtin_prefetch(a.y + r * a.ldy + span.n0 + c, 1, 3);
+          tile_rows<Op, P>(count, b);
+        });
   }
   if constexpr (P > 1)
     if (span.n0 < span.n1) run_span<Op, P / 2>(a, x, span);

@@ -50,7 +50,7 @@ OCTAVO_INLINE void turn(Cursor<M>& at, IVec (&sum)[M][P * kVecs]) {
 }
 
 template <int M, int P>
-void tile(const Tile& t) {
+[[gnu::noinline]] void tile(const Tile& t) {
   Vec kept[M][P * kVecs];
   alignas(64) float waiting[M][P * kPanel];
   auto each = [&](auto f) __attribute__((always_inline)) {

@@ -263,16 +263,16 @@ void run_panel(const LinearRun& a, Tile& t, int64_t n, int64_t m0, int64_t m1) {
     unpack(t, g0, g1, plain);
     const bool last = g1 == t.layout.groups;
     const char* next = t.panel + g1 * t.layout.group_bytes;  // of this panel or the one behind it
-    for (int64_t i = 0; i < tiles; ++i) {
-      const int64_t r0 = rows * i / tiles, r1 = rows * (i + 1) / tiles;
-      const int count = static_cast<int>(r1 - r0);
-      place_rows(a, n, m0 + r0, t);
-      t.ahead = Ahead::of(t.panel, next, (g1 - g0) * t.layout.group_bytes, (g1 - g0) * t.layout.chunks, rows,
-                          i, tiles);
-      if (last) fetch_outputs(t, count, kPanel);
-      block_rows(count, t, g0, g1, plain, results + r0);
-      if (last) finish_rows(count, t, results + r0);
-    }
+    const Ahead ahead =
+        Ahead::of(t.panel, next, (g1 - g0) * t.layout.group_bytes, (g1 - g0) * t.layout.chunks, rows, tiles);
+    each_tile(
+        0, rows, tiles, [&](int64_t i, int64_t row, int count) __attribute__((always_inline)) {
+          place_rows(a, n, m0 + row, t);
+          t.ahead = ahead.tile(i);
+          if (last) fetch_outputs(t, count, kPanel);
+          block_rows(count, t, g0, g1, plain, results + row);
+          if (last) finish_rows(count, t, results + row);
+        });
   }
 }
 

@@ -52,7 +52,7 @@ void finish(const Tile& t, const IVec (&sum)[M][P * kVecs]) {
 }
 
 template <int M, int P>
-void tile(const Tile& t) {
+[[gnu::noinline]] void tile(const Tile& t) {
   IVec sum[M][P * kVecs];
 #pragma GCC unroll 64
   for (int r = 0; r < M; ++r)

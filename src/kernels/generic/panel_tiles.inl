@@ -40,14 +40,15 @@ void run_columns(const LinearRun& a, int64_t n0) {
   int64_t n = n0;
   for (; P == 1 ? n < a.n1 : n + P * kPanel <= a.n1; n += P * kPanel) {
     place_columns(a, n, P, t);
-    for (int64_t i = 0; i < tiles; ++i) {
-      const int64_t r0 = a.m0 + rows * i / tiles, r1 = a.m0 + rows * (i + 1) / tiles;
-      place_rows(a, n, r0, t);
-      const char* next = t.panel + P * t.panel_stride;
-      t.ahead = Ahead::of(t.panel, next, t.panel_stride, t.turns, rows, i, tiles);
-      fetch_outputs(t, r1 - r0, P * kPanel);
-      tile_rows<P>(static_cast<int>(r1 - r0), t);
-    }
+    const Ahead ahead =
+        Ahead::of(t.panel, t.panel + P * t.panel_stride, t.panel_stride, t.turns, rows, tiles);
+    each_tile(
+        a.m0, rows, tiles, [&](int64_t i, int64_t row, int count) __attribute__((always_inline)) {
+          place_rows(a, n, row, t);
+          t.ahead = ahead.tile(i);
+          fetch_outputs(t, count, P * kPanel);
+          tile_rows<P>(count, t);
+        });
   }
   if constexpr (P > 1)
     if (n < a.n1) run_columns<P / 2>(a, n);

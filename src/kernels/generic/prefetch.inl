@@ -1,5 +1,5 @@
-// What a tile of a linear kernel fetches ahead while it multiplies. Include inside the folder's anonymous
-// namespace, after
+// The tiles of a batch, and what each fetches ahead while it multiplies. Include inside the folder's
+// anonymous namespace, after
 //   kAheadRows   rows from which a lone tile fetches its own panels: with fewer it waits for memory all the
 //   time,
 //                and there the hardware's prefetchers alone are faster (one row of BF16 or W8A8 on Zen 4: by
@@ -8,19 +8,21 @@
 struct Ahead {
   const char* at;  ///< in the first of the tile's panels, or of those that follow
   int64_t step;    ///< bytes by which it moves on with each turn of the tile's loop
+  int64_t part;    ///< bytes from tile to tile
 
-  /// For tile `i` of `tiles`, of `rows`, that reads `bytes` of each panel from `own` on in `turns` turns. A
-  /// lone tile fetches its own panels, several share the fetching of the `next` ones: the first alone would
-  /// ask for more than memory gives, and wait (16 rows on AVX2: BF16 80 to 90 % of the FMA peak, W4A8 54 to
-  /// 70 % of its mix).
-  static Ahead of(const void* own, const void* next, int64_t bytes, int64_t turns, int64_t rows, int64_t i,
+  /// Of the first of `tiles`, of `rows` together, that read `bytes` of each panel from `own` on in `turns`
+  /// turns. A lone tile fetches its own panels, several share the fetching of the `next` ones: the first
+  /// alone would ask for more than memory gives, and wait (16 rows on AVX2: BF16 80 to 90 % of the FMA peak,
+  /// W4A8 54 to 70 % of its mix). Once for all tiles, since it divides.
+  static Ahead of(const void* own, const void* next, int64_t bytes, int64_t turns, int64_t rows,
                   int64_t tiles) {
     constexpr int64_t kDistance = 2048;
     const char* first = static_cast<const char*>(own);
-    if (turns == 0 || (tiles == 1 && rows < kAheadRows)) return {first, 0};
+    if (turns == 0 || (tiles == 1 && rows < kAheadRows)) return {first, 0, 0};
     const int64_t part = (bytes + tiles - 1) / tiles, step = (part + turns - 1) / turns;
-    return {tiles == 1 ? first + kDistance : static_cast<const char*>(next) + i * part, step};
+    return {tiles == 1 ? first + kDistance : static_cast<const char*>(next), step, part};
   }
+  Ahead tile(int64_t i) const { return {at + i * part, step, part}; }
   /// One turn, which reads `Bytes` of each of P panels.
   template <int P, int Bytes>
   OCTAVO_INLINE void turn(int64_t panel_stride) {
@@ -31,3 +33,16 @@ struct Ahead {
     at += step;
   }
 };
+
+/// f(tile, its first row, its rows) for rows [first, first + rows) in `tiles` tiles that differ by one row at
+/// most: 7 rows are 4 + 3, not 6 + 1.
+template <class F>
+OCTAVO_INLINE void each_tile(int64_t first, int64_t rows, int64_t tiles, const F& f) {
+  if (rows <= 0) return;
+  const int64_t least = rows / tiles, more = rows % tiles;
+  for (int64_t i = 0; i < tiles; ++i) {
+    const int64_t count = least + (i < more ? 1 : 0);
+    f(i, first, static_cast<int>(count));
+    first += count;
+  }
+}
