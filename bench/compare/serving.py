@@ -80,7 +80,8 @@ class Server:
         os.killpg(self.process.pid, signal.SIGCONT)
 
     def measure(self, load, seed, timeout, requests=None):
-        """The client's JSON. Every round has prompts of its own (seed): what an earlier one left in a cache is no help."""
+        """The client's JSON. Every round and load has prompts of its own (seed): what an earlier one left
+        in a cache is no help."""
         with tempfile.NamedTemporaryFile(suffix=".json") as result:
             command = [self.context.octavo("octavo"), "bench", "serve", "--base-url", self.url, "--model", "m", "--tokenizer",
                        self.tokenizer, *load.dataset, "--num-prompts", str(requests or load.requests), "--request-rate", load.rate,
