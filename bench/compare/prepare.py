@@ -132,10 +132,12 @@ class Preparer:
         if "vllm" in wanted:
             self.step(path.name, path, lambda path=path: self.run(self.octavo, "quantize", folder, path, "--scheme", "w8a8"))
         optimum = self.cache / "openvino" / "bin" / "optimum-cli"
-        for kind in ("fp16", "int8", "int4") if "openvino" in wanted else ():
+        # Groups of 64: SmolLM2's 576 channels are no multiple of the default 128.
+        for kind, more in (("fp16", ()), ("int8", ()), ("int4", ("--group-size", "64"))) if "openvino" in wanted else ():
             path = self.models / f"{model}-ov-{kind}"
-            self.step(path.name, path, lambda path=path, kind=kind: self.run(
-                optimum, "export", "openvino", "--model", folder, "--task", "text-generation-with-past", "--weight-format", kind, path))
+            self.step(path.name, path, lambda path=path, kind=kind, more=more: self.run(
+                optimum, "export", "openvino", "--model", folder, "--task", "text-generation-with-past", "--weight-format", kind,
+                *more, path))
 
     def model_files(self, smollm2, wanted):
         if not (smollm2 / "config.json").exists():
