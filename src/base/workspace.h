@@ -14,7 +14,7 @@ namespace octavo {
 /// Floats from row to row of an activation with n columns. Rows a multiple of 1 KB apart share few sets of
 /// the caches, and a tile's outputs evict one another before the next block of K adds to them (a BF16 prefill
 /// gains 3 %).
-constexpr int64_t row_stride(int64_t n) { return n % 256 ? n : n + 16; }
+constexpr int64_t padded_width(int64_t n) { return n % 256 ? n : n + 16; }
 
 class Workspace {
  public:

@@ -143,12 +143,17 @@ Calibration start_calibration(const QuantizeOptions& o, const std::string& path,
     if (id >= config.vocab)
       throw Error(path, ": the tokenizer gives id ", id, " of a vocabulary of ", config.vocab);
   out.model = load_model(config, open_checkpoint(path), ctx, {.max_model_len = kWindow});
-  // Twice over the text, unless the products X^T X need more memory than there is.
-  auto progress = std::make_shared<Progress>("calibration tokens", 2 * std::ssize(ids));
-  out.calibrator = std::make_unique<Calibrator>(
-      *out.model, ctx, std::move(ids),
-      CalibrationOptions{.window = kWindow,
-                         .ran = [progress](int64_t tokens) { progress->advance(tokens); }});
+  // A bar for each pass over the text: how many there are depends on the memory of X^T X.
+  const int64_t total = std::ssize(ids);
+  auto pass = std::make_shared<std::pair<std::unique_ptr<Progress>, int64_t>>();
+  auto ran = [pass, total](int64_t tokens) {
+    auto& [bar, left] = *pass;
+    if (!bar) bar = std::make_unique<Progress>("calibration tokens", left = total);
+    bar->advance(tokens);
+    if ((left -= tokens) <= 0) bar.reset();
+  };
+  out.calibrator = std::make_unique<Calibrator>(*out.model, ctx, std::move(ids),
+                                                CalibrationOptions{.window = kWindow, .ran = ran});
   return out;
 }
 

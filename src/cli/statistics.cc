@@ -48,7 +48,7 @@ void Progress::advance(int64_t by) {
   if (!shown_ || (now - last_drawn_ < 0.1 && done_ < total_)) return;
   last_drawn_ = now;
   constexpr int kWidth = 30;
-  int filled = total_ ? static_cast<int>(kWidth * done_ / total_) : kWidth;
+  const int filled = done_ < total_ ? static_cast<int>(kWidth * done_ / total_) : kWidth;
   std::string bar = std::string(filled, '#') + std::string(kWidth - filled, '.');
   fprintf(stderr, "\r%s [%s] %lld/%lld %.1f/s ", label_.c_str(), bar.c_str(), static_cast<long long>(done_),
           static_cast<long long>(total_), static_cast<double>(done_) / std::max(now - start_, 1e-9));

@@ -81,7 +81,7 @@ void Attention::forward(const Step& step, const float* x, float* residual) const
   const int64_t tokens = step.input.num_tokens;
   const int64_t q_width = static_cast<int64_t>(shape.heads) * shape.head_dim;
   const int64_t kv_width = static_cast<int64_t>(shape.kv_heads) * shape.head_dim;
-  const int64_t ld = row_stride(q_width + 2 * kv_width);  // one row: heads of q, of k, of v
+  const int64_t ld = padded_width(q_width + 2 * kv_width);  // one row: heads of q, of k, of v
 
   float* q = ctx.workspace.alloc<float>(tokens * ld);
   float *k = q + q_width, *v = k + kv_width;
@@ -111,7 +111,7 @@ void GatedMlp::bind(Loader& loader, Activation activation, int64_t hidden, const
 
 void GatedMlp::forward(OpContext& ctx, const float* x, int64_t rows, float* residual) const {
   Workspace::Scope scope(ctx.workspace);
-  const int64_t ld = row_stride(gate_up.n);
+  const int64_t ld = padded_width(gate_up.n);
   float* both = ctx.workspace.alloc<float>(std::min(rows, kMlpRows) * ld);
   float* gated = ctx.workspace.alloc<float>(std::min(rows, kMlpRows) * down.k);
   by_rows(rows, [&](int64_t r, int64_t m) {

@@ -104,14 +104,21 @@ TEST(Compensation, IsRoundToNearestOnIndependentInputs) {
 TEST(Compensation, StandsSingularProducts) {
   TestMachine machine(kernels::select());
   Layer layer = correlated(4, 96, 3, 2);
-  for (int64_t t = 0; t < layer.tokens; ++t) layer.x[t * layer.k + 5] = 0;
-  for (int64_t j = 0; j < layer.k; ++j) layer.product[5 * layer.k + j] = layer.product[j * layer.k + 5] = 0;
   const Rounding rounding{Element::kInt4, 32, Scales::kMse, quant::ScaleFormat::kBF16};
   std::vector<int8_t> q(layer.w.size());
   std::vector<float> scales(layer.n * 3), w = layer.w, factors(layer.k, 2.0f);
-  Compensation(layer.product, factors, layer.k, 32)
-      .round(machine.ctx, rounding, w.data(), layer.n, q.data(), scales.data());
-  for (float scale : scales) EXPECT_TRUE(std::isfinite(scale) && scale > 0);
+  for (int64_t dead : {1, 70}) {  // of 96 inputs, always 0; the others are of rank 3
+    for (int64_t i = 5; i < 5 + dead; ++i)
+      for (int64_t j = 0; j < layer.k; ++j)
+        layer.product[i * layer.k + j] = layer.product[j * layer.k + i] = 0;
+    w = layer.w;
+    Compensation(layer.product, factors, layer.k, 32)
+        .round(machine.ctx, rounding, w.data(), layer.n, q.data(), scales.data());
+    for (float scale : scales) EXPECT_TRUE(std::isfinite(scale) && scale > 0);
+  }
+  std::vector<float> broken = layer.product;
+  broken[0] = NAN;
+  EXPECT_THROW(Compensation(broken, {}, layer.k, 32), Error);
   std::vector<float> zero(layer.k * layer.k);
   Compensation(zero, {}, layer.k, 32)
       .round(machine.ctx, rounding, w.data(), layer.n, q.data(), scales.data());

@@ -112,11 +112,17 @@ TEST(Quantise, IgnoredLayersStay) {
   EXPECT_EQ(subject.layers, 7 * load_model_config(golden("llama3-rope-sharded")).layers + 1);
 }
 
+// On text that it was not calibrated on. The error of one random model moves by a tenth with any choice
+// (damping from 0.01 to 0.3: qwen3-tied 0.74, 0.68, 0.81, 0.85 of round to nearest, llama3 0.93, 0.86, 0.78,
+// 0.76), so several.
 TEST(Quantise, CalibrationBeatsRoundToNearest) {
-  Quantised subject("qwen3-tied");
-  for (const char* scheme : {"w4a16"}) {
-    const QuantiseOptions options{.scheme = quant::output_scheme(scheme), .group = 32};
-    EXPECT_LT(subject.error(options, true), 0.8 * subject.error(options, false)) << scheme;
+  for (const char* name : {"qwen3-tied", "llama3-rope-sharded"}) {
+    Quantised subject(name);
+    for (const char* scheme : {"w4a16", "w4a8", "w8a8"}) {
+      QuantiseOptions options{.scheme = quant::output_scheme(scheme)};
+      options.group = options.scheme.grouped ? 32 : 0;
+      EXPECT_LT(subject.error(options, true), 0.9 * subject.error(options, false)) << name << " " << scheme;
+    }
   }
 }
 

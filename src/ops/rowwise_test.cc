@@ -89,9 +89,12 @@ TEST(Rowwise, ActivationsCoverEveryElement) {
         activation(ctx, act, y.data(), rows, 2 * n);
         return y;
       });
+      const int64_t ldx = 2 * n + 16;
+      std::vector<float> apart(rows * ldx, NAN);
+      for (int64_t r = 0; r < rows; ++r) std::copy_n(x.begin() + r * 2 * n, 2 * n, apart.begin() + r * ldx);
       const auto gated = same_on_workers([&](OpContext& ctx) {
         std::vector<float> y(rows * n);
-        gated_activation(ctx, act, x.data(), 2 * n, rows, n, y.data());
+        gated_activation(ctx, act, apart.data(), ldx, rows, n, y.data());
         return y;
       });
       for (int64_t i = 0; i < rows * n; ++i)

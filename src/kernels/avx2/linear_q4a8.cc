@@ -9,7 +9,7 @@ namespace {
 
 #include "kernels/generic/int8_groups.inl"
 
-#include "kernels/avx2/tile8.inl"
+#include "kernels/avx2/tile_int8.inl"
 
 #include "kernels/generic/linear_groups.inl"
 

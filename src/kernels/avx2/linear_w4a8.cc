@@ -7,7 +7,7 @@ namespace {
 
 #include "kernels/generic/int4.inl"
 
-#include "kernels/avx2/tile8.inl"
+#include "kernels/avx2/tile_int8.inl"
 
 #include "kernels/generic/linear_w4a8.inl"
 

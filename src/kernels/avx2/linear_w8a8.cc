@@ -7,7 +7,7 @@ namespace {
 
 #include "kernels/generic/int8.inl"
 
-#include "kernels/avx2/tile8.inl"
+#include "kernels/avx2/tile_int8.inl"
 
 #include "kernels/generic/linear_w8a8.inl"
 

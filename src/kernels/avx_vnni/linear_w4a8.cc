@@ -9,7 +9,7 @@ using namespace avx2;
 
 #include "kernels/generic/int4.inl"
 
-#include "kernels/avx2/tile8.inl"
+#include "kernels/avx2/tile_int8.inl"
 
 #include "kernels/generic/linear_w4a8.inl"
 

@@ -9,7 +9,7 @@ using namespace avx2;
 
 #include "kernels/generic/int8.inl"
 
-#include "kernels/avx2/tile8.inl"
+#include "kernels/avx2/tile_int8.inl"
 
 #include "kernels/generic/linear_w8a8.inl"
 

@@ -19,7 +19,7 @@ struct Tile {
   const float* bias;
   bool add;
   int columns;
-  int64_t turns;
+  int64_t turns;  ///< of the loop over a panel, whole ones
   Ahead ahead;
 };
 
@@ -49,6 +49,7 @@ OCTAVO_INLINE void turn(Cursor<M>& at, IVec (&sum)[M][P * kVecs]) {
   at.advance_rows(kTurn * 4);
 }
 
+/// Not inlined: see linear_float.inl.
 template <int M, int P>
 [[gnu::noinline]] void tile(const Tile& t) {
   Vec kept[M][P * kVecs];

@@ -28,7 +28,7 @@ struct Tile {
   const float* bias;
   bool add;
   int columns;
-  int64_t turns;
+  int64_t turns;  ///< of the loop over a panel, whole ones
   Ahead ahead;
 };
 
@@ -51,6 +51,7 @@ void finish(const Tile& t, const IVec (&sum)[M][P * kVecs]) {
       });
 }
 
+/// Not inlined: see linear_float.inl.
 template <int M, int P>
 [[gnu::noinline]] void tile(const Tile& t) {
   IVec sum[M][P * kVecs];

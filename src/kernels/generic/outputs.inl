@@ -1,5 +1,5 @@
 // Where a tile of an int8 format ends: y = value + (addend + bias). Include inside the folder's anonymous
-// namespace after Tile (panel_tiles.inl).
+// namespace after vec.h's operations and Tile (y, ldy, bias, add, columns).
 
 /// column(v) is called once for each vector of outputs and gives row(r), the value of a row there.
 template <int M, int V, class F>

@@ -1,5 +1,5 @@
 // How a run of an int8 format is cut into tiles of M rows by P panels. Include inside the folder's anonymous
-// namespace after
+// namespace after kPanel, kVecs, prefetch.inl and
 //   Tile              panel and row (the first ones), their strides, y, ldy, bias, add, columns, ahead
 //                     (prefetch.inl), turns of its loop, and what else tile() reads
 //   tile_of(run)      a Tile with all that does not depend on its place
@@ -25,13 +25,6 @@ void place_rows(const LinearRun& a, int64_t n, int64_t row, Tile& t) {
   t.y = a.y + row * a.ldy + n;
 }
 
-/// Rows of y are often a power of two apart, so that their lines share a set of L1 and L2 and few stay there:
-/// fetched while the tile's products run. W4A8's finish() went from 6 % of an AVX2 prefill to 2 %.
-void fetch_outputs(const Tile& t, int64_t rows, int columns) {
-  for (int64_t r = 0; r < rows; ++r)
-    for (int c = 0; c < columns; c += 16) __builtin_prefetch(t.y + r * t.ldy + c, 1, 3);
-}
-
 /// Columns [n0, n1) of the run and all its rows, P panels at once while they last, then half as many.
 template <int P>
 void run_columns(const LinearRun& a, int64_t n0) {
@@ -46,7 +39,7 @@ void run_columns(const LinearRun& a, int64_t n0) {
         a.m0, rows, tiles, [&](int64_t i, int64_t row, int count) __attribute__((always_inline)) {
           place_rows(a, n, row, t);
           t.ahead = ahead.tile(i);
-          fetch_outputs(t, count, P * kPanel);
+          fetch_outputs(t.y, t.ldy, count, P * kPanel);
           tile_rows<P>(count, t);
         });
   }
