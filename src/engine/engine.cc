@@ -274,7 +274,8 @@ void Engine::Impl::commit_row(const LogitRow& row, const SampleResult& result) {
   ++counters.generation_tokens;
   int32_t stop_token = -1;
   FinishReason reason = stop_reason(seq, result.token, &stop_token);
-  if (reason != FinishReason::kNone) finish(&seq, reason, {}, stop_token);
+  if (reason == FinishReason::kNone) return seq.stream->publish();
+  finish(&seq, reason, {}, stop_token);
 }
 
 /// EOS, then the request's stop ids, then length (surface document, section 5).

@@ -443,6 +443,8 @@ TEST(Engine, ThreadsSubmitAndAbort) {
         int64_t seen = 0;
         while (!stream->finished()) {
           for (; seen < stream->size(); ++seen) ASSERT_LT(stream->token(seen), 97);
+          const auto [size, finished] = stream->seen();
+          ASSERT_TRUE(size < 30 || finished) << "the last token came before the end";
           if (i % 3 == 0 && seen > 5) e.engine.abort(id);
           if (i % 7 == 0) e.engine.abort(id);
           std::this_thread::yield();

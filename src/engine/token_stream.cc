@@ -19,7 +19,10 @@ void TokenStream::append(int32_t token, std::span<const TokenLogprob> logprobs) 
   OCTAVO_CHECK(tokens_.size() < tokens_.capacity() && static_cast<int>(logprobs.size()) == top_);
   tokens_.push_back(token);
   logprobs_.insert(logprobs_.end(), logprobs.begin(), logprobs.end());
-  size_.store(static_cast<int64_t>(tokens_.size()), std::memory_order_release);
+}
+
+void TokenStream::publish() {
+  state_.store(2 * static_cast<int64_t>(tokens_.size()), std::memory_order_release);
 }
 
 std::span<TokenLogprob> TokenStream::prompt_logprobs_slot(int64_t position) {
@@ -29,7 +32,7 @@ std::span<TokenLogprob> TokenStream::prompt_logprobs_slot(int64_t position) {
 void TokenStream::finish(FinishInfo info) {
   OCTAVO_CHECK(!finished());
   info_ = std::move(info);
-  finished_.store(true, std::memory_order_release);
+  state_.store(2 * static_cast<int64_t>(tokens_.size()) + 1, std::memory_order_release);
 }
 
 std::span<const TokenLogprob> TokenStream::logprobs(int64_t i) const {

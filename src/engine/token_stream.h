@@ -20,16 +20,26 @@ class TokenStream {
 
   uint64_t id() const { return id_; }
 
-  // Engine side.
+  // Engine side. The reader sees a token with the next publish() or finish(), so the end of a sequence never
+  // comes apart from its last token.
   void append(int32_t token, std::span<const TokenLogprob> logprobs);
+  void publish();
   /// [prompt_top] to be written before the first append.
   std::span<TokenLogprob> prompt_logprobs_slot(int64_t position);
   void finish(FinishInfo info);
 
   // Reader side; any thread, one reader. Tokens below size() and, once finished() is true, info() are stable;
   // prompt log-probabilities once one of the two shows the prompt to be done.
-  int64_t size() const { return size_.load(std::memory_order_acquire); }
-  bool finished() const { return finished_.load(std::memory_order_acquire); }
+  struct Seen {
+    int64_t size;
+    bool finished;
+  };
+  Seen seen() const {  ///< both at one moment
+    const int64_t state = state_.load(std::memory_order_acquire);
+    return {state / 2, state % 2 != 0};
+  }
+  int64_t size() const { return seen().size; }
+  bool finished() const { return seen().finished; }
   int32_t token(int64_t i) const { return tokens_[i]; }
   std::span<const TokenLogprob> logprobs(int64_t i) const;  ///< the sampled token first, then the best ones
   std::span<const TokenLogprob> prompt_logprobs(int64_t i) const;  ///< empty for i = 0
@@ -41,8 +51,7 @@ class TokenStream {
   std::vector<int32_t> tokens_;                      // reserved to max_tokens, written once each
   std::vector<TokenLogprob> logprobs_;               // [tokens, top], the same
   std::unique_ptr<TokenLogprob[]> prompt_logprobs_;  // [prompt_tokens, prompt_top], not touched before a step
-  std::atomic<int64_t> size_{0};
-  std::atomic<bool> finished_{false};
+  std::atomic<int64_t> state_{0};                    // 2 * size + finished
   FinishInfo info_;
 };
 

@@ -14,8 +14,7 @@ Child::Child(const Text& text, std::shared_ptr<TokenStream> tokens, const Prepar
 
 bool Child::next(TextDelta& out, int64_t min_tokens) {
   if (ended_) return false;
-  bool finished = tokens_->finished();  // before size(): the last token is visible once finished is
-  int64_t size = tokens_->size();
+  const auto [size, finished] = tokens_->seen();
   int64_t fresh = size - read_;
   if (!finished && (fresh == 0 || (read_ > 0 && fresh < min_tokens))) return false;
   int64_t last = std::min(size, read_ + Stream::kMaxDeltaTokens);
@@ -31,13 +30,10 @@ bool Child::next(TextDelta& out, int64_t min_tokens) {
   return true;
 }
 
-/// A token that ends its sequence has no text, but on request (include_stop_str_in_output). The engine
-/// samples none of them below min_tokens, so the last token is known for what it is before its finish()
-/// arrives.
-bool Child::is_stop_token(int32_t token) const {
-  const SamplingParams& sampling = request_.sampling;
-  if (std::ranges::find(sampling.stop_token_ids, token) != sampling.stop_token_ids.end()) return true;
-  return !sampling.ignore_eos && std::ranges::find(sampling.eos_ids, token) != sampling.eos_ids.end();
+/// A token that ended its sequence has no text, but on request (include_stop_str_in_output).
+bool Child::is_stop_token(int64_t i) const {
+  const auto [size, finished] = tokens_->seen();
+  return finished && i + 1 == size && tokens_->info().reason == FinishReason::kStop;
 }
 
 bool Child::read_token(TextDelta& out) {
@@ -45,9 +41,7 @@ bool Child::read_token(TextDelta& out) {
   int32_t token = tokens_->token(i);
   out.tokens.push_back(token);
   if (request_.sampling.logprobs >= 0) out.logprobs.push_back(tokens_->logprobs(i));
-  if (read_ >= request_.sampling.min_tokens && is_stop_token(token) &&
-      !request_.fields.include_stop_str_in_output)
-    return false;
+  if (is_stop_token(i) && !request_.fields.include_stop_str_in_output) return false;
   return stops_.push(decoder_->push(token), i >= request_.sampling.min_tokens, out.text);
 }
 

@@ -23,7 +23,7 @@ class Child {
   const TokenStream& tokens() const { return *tokens_; }
 
  private:
-  bool is_stop_token(int32_t token) const;
+  bool is_stop_token(int64_t i) const;
   bool read_token(TextDelta& out);
   void end(TextDelta& out);
 
