@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -145,12 +146,11 @@ Calibration start_calibration(const QuantizeOptions& o, const std::string& path,
   out.model = load_model(config, open_checkpoint(path), ctx, {.max_model_len = kWindow});
   // A bar for each pass over the text: how many there are depends on the memory of X^T X.
   const int64_t total = std::ssize(ids);
-  auto pass = std::make_shared<std::pair<std::unique_ptr<Progress>, int64_t>>();
+  auto pass = std::make_shared<std::optional<Progress>>();
   auto ran = [pass, total](int64_t tokens) {
-    auto& [bar, left] = *pass;
-    if (!bar) bar = std::make_unique<Progress>("calibration tokens", left = total);
-    bar->advance(tokens);
-    if ((left -= tokens) <= 0) bar.reset();
+    if (!*pass) pass->emplace("calibration tokens", total);
+    (*pass)->advance(tokens);
+    if ((*pass)->complete()) pass->reset();
   };
   out.calibrator = std::make_unique<Calibrator>(*out.model, ctx, std::move(ids),
                                                 CalibrationOptions{.window = kWindow, .ran = ran});

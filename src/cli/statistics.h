@@ -18,6 +18,7 @@ class Progress {
   Progress(std::string label, int64_t total);
   ~Progress();
   void advance(int64_t by = 1);
+  bool complete() const { return done_ >= total_; }
 
  private:
   const std::string label_;

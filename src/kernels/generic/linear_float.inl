@@ -91,7 +91,7 @@ template <class Op, int M, int P>
   };
   int64_t kk = 0;
   for (; kk + Op::kDepth <= depth; kk += Op::kDepth) {
-    ahead.template turn<P, kPanel * sizeof(*w)>(panel_stride * sizeof(*w));
+    ahead.template turn<M, P, kPanel * sizeof(*w)>(panel_stride * sizeof(*w));
     step(0);
     if constexpr (Op::kDepth == 2) step(1);
     w += kPanel;
@@ -184,7 +184,7 @@ void run_blocks(const LinearRun& a, const Rows& x, int64_t k) {
     for (int64_t k0 = 0; k0 < k; k0 += block) {
       Span span{n, n + columns < a.n1 ? n + columns : a.n1, k0, k0 + block < k ? k0 + block : k, panel_step};
       if (small)
-        span.next = (span.k1 < k ? block : -k0) / Op::kDepth * kPanel + (span.k1 < k ? 0 : panel_step);
+        span.next = span.k1 < k ? block / Op::kDepth * kPanel : panel_step - k0 / Op::kDepth * kPanel;
       switch (panels) {
         case 1:
           run_span<Op, 1>(a, x, span);

@@ -32,7 +32,7 @@ template <int M, int P>
 OCTAVO_INLINE void turn(Cursor<M>& at, IVec (&sum)[M][P * kVecs]) {
   constexpr int kBytes = kTurn * kPanel * kQuad * kBits / 8;
   at.hide();
-  at.ahead.template turn<P, kBytes>(at.panel_stride);
+  at.ahead.template turn<M, P, kBytes>(at.panel_stride);
 #pragma GCC unroll 8
   for (int u = 0; u < kTurn; ++u)
 #pragma GCC unroll 8

@@ -86,7 +86,7 @@ void finish(const Tile& t, const Results<P>* results) {
 template <int M, int P, bool Plain>
 OCTAVO_INLINE void run_chunk(Cursor<M>& at, Sums<M, P>& sum, bool fresh) {
   at.hide();
-  if (M > 1) at.ahead.template turn<P, kChunkBytes>(at.panel_stride);
+  at.ahead.template turn<M, P, kChunkBytes>(at.panel_stride);
   auto unit = [&](int r, int u) __attribute__((always_inline)) {
     return reinterpret_cast<const uint32_t*>(at.row(r) + u * 4);
   };

@@ -69,7 +69,7 @@ template <int M, int P>
   // Several units a turn: the loop's own instructions would cost a tenth of the front end's slots.
   auto turn = [&](auto count) __attribute__((always_inline)) {
     constexpr int kCount = decltype(count)::value;
-    ahead.template turn<P, kCount * kPanel * kQuad>(panel_stride);
+    ahead.template turn<M, P, kCount * kPanel * kQuad>(panel_stride);
 #pragma GCC unroll 8
     for (int u = 0; u < kCount; ++u)
 #pragma GCC unroll 64

@@ -26,8 +26,10 @@ struct Ahead {
   Ahead tile(int64_t i) const { return {at + i * part, step, part}; }
   /// One turn of a tile, which reads `Bytes` of each of P panels (a lone tile's step is longer where scales
   /// lie between: their lines are left to the hardware).
-  template <int P, int Bytes>
+  template <int M, int P, int Bytes>
   OCTAVO_INLINE void turn(int64_t panel_stride) {
+    static_assert(kAheadRows > 1);
+    if constexpr (M == 1) return;  // a lone tile: of several none has one row
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p)
 #pragma GCC unroll 8
