@@ -91,8 +91,8 @@ __attribute__((target("avx2"))) void w8a8_avx2() {
   }
 }
 
-/// A tile of 6 x 16: 32 k of one group a step, of weights that were unpacked before (for a large batch that is
-/// once for all its rows).
+/// A tile of 6 x 16: 32 k of one group a step, of weights that were unpacked before (for a large batch that
+/// is once for all its rows).
 __attribute__((target("avx2,fma"))) void w4a8_avx2() {
   const __m256i x = _mm256_set1_epi8(3), ones = _mm256_set1_epi16(1);
   __m256i w[2] = {_mm256_set1_epi8(5), _mm256_set1_epi8(7)};

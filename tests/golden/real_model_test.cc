@@ -22,7 +22,8 @@ struct RealCase {
   KvFormat kv;
   /// Largest error of a logit. BF16 weights cost nothing: the folder holds them so. It was made from the GGUF
   /// by rounding to BF16, which the file's own blocks do without: 0.16. A BF16 cache costs 0.22 here, BF16
-  /// dot products (levels above avx2) 0.4.
+  /// dot products (levels above avx2) 0.4 in linear layers, 0.58 in attention too. (transformers in BF16,
+  /// over the passage: 2.1.)
   float error;
   int equal;            ///< of the 384 tokens, at least
   bool decode = false;  ///< the file's blocks to BF16, which is what the golden was computed on
@@ -136,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         RealCase{"smollm2-135m-instruct", "avx2", WeightFormat::kF32, KvFormat::kF32, 1e-3f, 384},
         RealCase{"smollm2-135m-instruct", "avx2", WeightFormat::kBF16, KvFormat::kF32, 1e-3f, 384},
-        RealCase{"smollm2-135m-instruct", nullptr, WeightFormat::kBF16, KvFormat::kBF16, 0.5f, 200},
+        RealCase{"smollm2-135m-instruct", nullptr, WeightFormat::kBF16, KvFormat::kBF16, 0.65f, 200},
         RealCase{"smollm2-135m-instruct-q4_1.gguf", "avx2", WeightFormat::kBF16, KvFormat::kF32, 0.2f, 330},
         RealCase{"smollm2-135m-instruct-q4_1.gguf", "avx2", WeightFormat::kBF16, KvFormat::kF32, 1e-3f, 384,
                  true},

@@ -1,4 +1,4 @@
-// BF16 KV with products of weights and V by VDPBF16PS: two an instruction, and V as it lies in memory. The
+// BF16 KV with products by VDPBF16PS: two an instruction, and K and V as they lie in memory. Queries and
 // weights are rounded to BF16; scores, maxima, sums and the weights' sum stay float32.
 #include "kernels/avx512/vec.h"
 #include "kernels/parts.h"
@@ -20,8 +20,8 @@ struct KvBF16Dot : KvBF16 {
     const uint32_t mask = (begin <= 0 ? 0xffffu : 0) | (end > 1 ? 0xffff0000u : 0);
     return {_mm512_and_ps(x.v, _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(mask))))};
   }
-  /// Weights [begin, end), multiples of kTile, to packs in the first half of the row.
-  static OCTAVO_INLINE void pack_weights(float* row, int begin, int end) {
+  /// Values [begin, end), multiples of kTile, to packs in the first half of the row.
+  static OCTAVO_INLINE void pack(float* row, int begin, int end) {
     for (int i = begin; i < end; i += kLanes) {
       const __m256bh half = _mm512_cvtneps_pbh(load(row + i).v);
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(reinterpret_cast<uint16_t*>(row) + i), (__m256i)half);
@@ -31,6 +31,6 @@ struct KvBF16Dot : KvBF16 {
 }  // namespace
 
 constinit const AttentionKernel attention_bf16 =
-    attention_kernel<KvBF16Dot>("bf16 avx512_bf16, weights rounded to bf16");
+    attention_kernel<KvBF16Dot>("bf16 avx512_bf16, queries and weights rounded to bf16");
 
 }  // namespace octavo::kernels::avx512_bf16

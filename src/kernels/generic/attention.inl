@@ -5,9 +5,9 @@
 //   V  [token / kPack][dim][kPack]                    dims padded to 16 (never read into a result)
 //   scales (int8 only)  float [2][token]: of K, then of V; value = scale * element
 // So scores vectorise over 16 keys and values over dims, neither needs a horizontal sum, and both unpack a
-// 32-bit lane with a shift or a mask. Pairs of tokens for V are also what VDPBF16PS takes: a format with kDot
-// multiplies packs of V by packs of weights that are rounded to bfloat16. (So could scores be made of pairs
-// of dims, but rounded queries tripled the largest logit error of SmolLM2: 0.58 instead of 0.20.)
+// 32-bit lane with a shift or a mask. Pairs are also what VDPBF16PS takes: a format with kDot multiplies
+// packs of K and V by packs of queries and weights that are rounded to bfloat16. (The largest logit error of
+// SmolLM2 in bfloat16 is 0.58 then, 0.20 with float32 queries; transformers' own bfloat16 is off by 2.1.)
 //
 // A row's result depends on that row alone:
 //   - each score is one fma chain over dims, each output one over keys, in rising order in any tile;
@@ -120,12 +120,12 @@ struct KvInt8 : FloatProducts {
   }
 };
 
-/// Steps over a pack of V.
+/// Steps over a pack.
 template <class Kv>
 constexpr int kSteps = Kv::kDot ? 1 : Kv::kPack;
-/// What a step multiplies by weights.
+/// What a step multiplies.
 template <class Kv>
-OCTAVO_INLINE Vec values(const typename Kv::Element* p, int member) {
+OCTAVO_INLINE Vec operand(const typename Kv::Element* p, int member) {
   if constexpr (Kv::kDot)
     return Kv::packs(p);
   else
@@ -211,11 +211,12 @@ struct Panel {
 
 // ---- register tiles ----
 
-/// Scores of R rows against T tiles of keys. q: [k_dims][R]; scores: [R][kPanel], at the first tile.
+/// Scores of R rows against T tiles of keys. q: [k_dims][R], packs of dims with kDot; scores: [R][kPanel], at
+/// the first tile.
 template <class Kv, int R, int T>
 void score_tile(const float* q, const typename Kv::Element* const* k,
                 const typename Kv::Element* const* next_k, int packs, float* scores) {
-  constexpr int V = T * kTileVecs, P = Kv::kPack;
+  constexpr int V = T * kTileVecs, P = Kv::kPack, S = kSteps<Kv>;
   constexpr int kChunk =
       V < 2 ? 1 : 2;  // Vecs of keys at a time: more (and what they unpack from) would spill
   Vec sum[R][V];
@@ -230,20 +231,20 @@ void score_tile(const float* q, const typename Kv::Element* const* k,
 #pragma GCC unroll 8
     for (int chunk = 0; chunk < V; chunk += kChunk)
 #pragma GCC unroll 4
-      for (int member = 0; member < P; ++member) {
+      for (int member = 0; member < S; ++member) {
         Vec keys[kChunk];
 #pragma GCC unroll 4
         for (int j = 0; j < kChunk; ++j)
           keys[j] =
-              Kv::unpack(k[(chunk + j) / kTileVecs] + at + (chunk + j) % kTileVecs * kLanes * P, member);
+              operand<Kv>(k[(chunk + j) / kTileVecs] + at + (chunk + j) % kTileVecs * kLanes * P, member);
 #pragma GCC unroll 16
         for (int r = 0; r < R; ++r) {
           const Vec x = broadcast(q + member * R + r);
 #pragma GCC unroll 4
-          for (int j = 0; j < kChunk; ++j) fma_into(sum[r][chunk + j], x, keys[j]);
+          for (int j = 0; j < kChunk; ++j) Kv::add_products(sum[r][chunk + j], x, keys[j]);
         }
       }
-    q += P * R;
+    q += S * R;
   }
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
@@ -279,7 +280,7 @@ void value_tile(const float* weights, const float* alpha, const Panel<Kv>& panel
     for (int c = 0; c < C; c += kChunk) {
       Vec value[kChunk];
 #pragma GCC unroll 2
-      for (int j = 0; j < kChunk; ++j) value[j] = filter(values<Kv>(v + (c + j) * kLanes * P, member));
+      for (int j = 0; j < kChunk; ++j) value[j] = filter(operand<Kv>(v + (c + j) * kLanes * P, member));
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
         const Vec x = broadcast(w + r * kPanel);
@@ -501,15 +502,19 @@ struct Item {
     }
   }
 
+  /// Through the first row of acc, which is free: scaled there, then dealt out.
   void pack_queries() const {
     const int head_dim = a.kv.head_dim;
     const float scale = a.scale * Kv::kUnpackedScale * (a.softcap != 0 ? 1.0f : kLog2E);
+    constexpr int kStepDims = Kv::kPack / kSteps<Kv>;  // of an element of q
     for_groups([&](int row0, int count) {
       float* to = q + int64_t{row0} * layout.k_dims;
       for (int r = 0; r < count; ++r) {
         const float* from = a.q + (row0 + r) / a.group * a.ldq + int64_t{(row0 + r) % a.group} * head_dim;
-        for (int d = 0; d < head_dim; ++d) to[d * count + r] = from[d] * scale;
-        for (int d = head_dim; d < layout.k_dims; ++d) to[d * count + r] = 0;
+        for (int d = 0; d < layout.v_dims; d += kLanes)
+          store(acc + d, load_first(from + d, least(kLanes, head_dim - d)) * set1(scale));
+        if constexpr (Kv::kDot) Kv::pack(acc, 0, layout.v_dims);
+        for (int d = 0; d < layout.k_dims / kStepDims; ++d) to[d * count + r] = acc[d];
       }
     });
   }
@@ -597,7 +602,7 @@ struct Item {
           state[r].sum * alpha[r] + scores_to_weights(scores + int64_t{r} * kPanel, begin, end, base);
       // What lies in the scales of slots that no row sees times 0 is not read by value_tile().
       if constexpr (Kv::kScaled) scale_tiles(scores + int64_t{r} * kPanel, panel.v_scales, begin, end);
-      if constexpr (Kv::kDot) Kv::pack_weights(scores + int64_t{r} * kPanel, begin, end);
+      if constexpr (Kv::kDot) Kv::pack(scores + int64_t{r} * kPanel, begin, end);
     }
   }
 
