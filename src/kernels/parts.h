@@ -63,6 +63,7 @@ extern const AttentionKernel attention_bf16;
 namespace amx {
 extern const KernelParts parts;
 extern const LinearKernel linear_bf16, linear_w8a8, linear_w4a8;
+extern const AttentionKernel attention_bf16;
 }  // namespace amx
 
 }  // namespace octavo::kernels

@@ -339,7 +339,6 @@ constexpr int tile_columns(int rows) {
   return vecs;
 }
 
-/// One group of at most kScoreRows rows.
 template <class Kv, int R = kScoreRows>
 void score_group(int rows, const float* q, const Panel<Kv>& panel, int packs, float* scores) {
   if constexpr (R > 1)
@@ -353,6 +352,31 @@ void value_group(int rows, const float* weights, const float* alpha, const Panel
     if (rows < R) return value_group<Kv, R - 1>(rows, weights, alpha, panel, v_dims, acc);
   value_rows<Kv, R, tile_columns(R)>(weights, alpha, panel, v_dims, acc);
 }
+
+/// The products of a group of at most kRows rows, by Vecs. (amx/attention.cc has the same for its tiles.)
+template <class Kv>
+struct VectorProducts {
+  static constexpr int kRows = kScoreRows;
+  static constexpr int kSpareRows = 0;  ///< behind the item's last that may be read and written
+  static int64_t floats(const BlockLayout<Kv>&) { return 0; }  ///< of scratch
+
+  const BlockLayout<Kv>& layout;
+  VectorProducts(const BlockLayout<Kv>& l, int /*height: rows of all groups but the last*/,
+                 float* /*scratch*/)
+      : layout(l) {}
+  /// Where element d of row r of a group of `count` is in its queries.
+  int64_t query_index(int d, int r, int count) const { return int64_t{d} * count + r; }
+  /// `first`: the panel's first group.
+  void scores(int count, const float* q, const Panel<Kv>& panel, bool /*first*/, float* to) const {
+    score_group<Kv>(count, q, panel, layout.k_dims / Kv::kPack, to);
+  }
+  /// Before the values of a panel, whose weights are those of `rows` rows.
+  void begin_values(const Panel<Kv>&, float* /*weights*/, int /*rows*/) {}
+  void values(int count, const float* weights, const float* alpha, const Panel<Kv>& panel, bool /*first*/,
+              float* acc) const {
+    value_group<Kv>(count, weights, alpha, panel, layout.v_dims, acc);
+  }
+};
 
 // ---- softmax ----
 
@@ -460,32 +484,43 @@ OCTAVO_INLINE float scores_to_weights(float* scores, int begin, int end, float b
 
 // ---- one work item ----
 
-/// The scratch of an item. Rows go in groups of at most kScoreRows, as equal as can be; a group's queries are
-/// interleaved.
-template <class Kv>
+/// The scratch of an item. Rows go in groups of equal height, but for the last.
+template <class Kv, class Products>
 struct Item {
   const Attend& a;
   const BlockLayout<Kv> layout;
-  const int rows;
+  const int rows, height;
   float *q, *scores, *acc, *total, *alpha;
   RowState *state, *total_state;
+  Products products;
 
   static int64_t floats(int rows, const BlockLayout<Kv>& layout) {
-    return int64_t{rows} * (layout.k_dims + kPanel + 2 * layout.v_dims + 5) + 7 * 16;
+    return int64_t{rows + Products::kSpareRows} * (layout.k_dims + kPanel + 2 * layout.v_dims + 5) + 8 * 16 +
+           Products::floats(layout);
+  }
+  /// Rows of a group: as few groups as can be, as equal as can be.
+  static int height_of(int rows) {
+    const int groups = (rows + Products::kRows - 1) / Products::kRows;
+    return (rows + groups - 1) / groups;
   }
 
   explicit Item(const Attend& args)
-      : a(args), layout(args.kv.block_size, args.kv.head_dim), rows(args.tokens * args.group) {
-    float* at = static_cast<float*>(a.scratch);
+      : a(args),
+        layout(args.kv.block_size, args.kv.head_dim),
+        rows(args.tokens * args.group),
+        height(height_of(rows)),
+        products(layout, height, static_cast<float*>(a.scratch)) {
+    float* at = static_cast<float*>(a.scratch) + round_up(Products::floats(layout), 16);
     auto take = [&](int64_t count) {
       float* p = at;
       at += round_up(count, 16);
       return p;
     };
-    q = take(int64_t{rows} * layout.k_dims);
-    scores = take(int64_t{rows} * kPanel);
-    acc = take(int64_t{rows} * layout.v_dims);
-    total = take(int64_t{rows} * layout.v_dims);
+    const int64_t held = rows + Products::kSpareRows;
+    q = take(held * layout.k_dims);
+    scores = take(held * kPanel);
+    acc = take(held * layout.v_dims);
+    total = take(held * layout.v_dims);
     alpha = take(rows);
     state = reinterpret_cast<RowState*>(take(2 * int64_t{rows}));
     total_state = reinterpret_cast<RowState*>(take(2 * int64_t{rows}));
@@ -494,12 +529,7 @@ struct Item {
   /// f(first row, rows) for each group.
   template <class F>
   OCTAVO_INLINE void for_groups(F f) const {
-    const int groups = (rows + kScoreRows - 1) / kScoreRows, small = rows / groups, larger = rows % groups;
-    for (int g = 0, row = 0; g < groups; ++g) {
-      const int count = small + (g < larger);
-      f(row, count);
-      row += count;
-    }
+    for (int row = 0; row < rows; row += height) f(row, least(height, rows - row));
   }
 
   /// Through the first row of acc, which is free: scaled there, then dealt out.
@@ -514,7 +544,7 @@ struct Item {
         for (int d = 0; d < layout.v_dims; d += kLanes)
           store(acc + d, load_first(from + d, least(kLanes, head_dim - d)) * set1(scale));
         if constexpr (Kv::kDot) Kv::pack(acc, 0, layout.v_dims);
-        for (int d = 0; d < layout.k_dims / kStepDims; ++d) to[d * count + r] = acc[d];
+        for (int d = 0; d < layout.k_dims / kStepDims; ++d) to[products.query_index(d, r, count)] = acc[d];
       }
     });
   }
@@ -607,19 +637,20 @@ struct Item {
   }
 
   /// acc and state over keys [begin, end) of one split.
-  void run_split(int64_t begin, int64_t end) const {
+  void run_split(int64_t begin, int64_t end) {
     for (int r = 0; r < rows; ++r) state[r] = {kNoScore, 0.0f};
     for (int64_t i = 0; i < int64_t{rows} * layout.v_dims; i += kLanes) store(acc + i, zero());
     for (int64_t at = begin; at < end; at += kPanel) {
       Panel<Kv> panel;
       if (!find_panel(at, least(end, at + kPanel), panel)) continue;
       for_groups([&](int row, int count) {
-        score_group<Kv>(count, q + int64_t{row} * layout.k_dims, panel, layout.k_dims / Kv::kPack,
+        products.scores(count, q + int64_t{row} * layout.k_dims, panel, row == 0,
                         scores + int64_t{row} * kPanel);
       });
       soften(panel, at);
+      products.begin_values(panel, scores, rows);
       for_groups([&](int row, int count) {
-        value_group<Kv>(count, scores + int64_t{row} * kPanel, alpha + row, panel, layout.v_dims,
+        products.values(count, scores + int64_t{row} * kPanel, alpha + row, panel, row == 0,
                         acc + int64_t{row} * layout.v_dims);
       });
     }
@@ -668,14 +699,15 @@ struct Item {
   }
 };
 
-template <class Kv>
+template <class Kv, class Products>
 size_t scratch_bytes(int rows, int head_dim, int) {
-  return static_cast<size_t>(Item<Kv>::floats(rows, BlockLayout<Kv>(kTile, head_dim))) * sizeof(float);
+  return static_cast<size_t>(Item<Kv, Products>::floats(rows, BlockLayout<Kv>(kTile, head_dim))) *
+         sizeof(float);
 }
 
-template <class Kv>
+template <class Kv, class Products>
 void attend(const Attend& args) {
-  Item<Kv> item(args);
+  Item<Kv, Products> item(args);
   item.run();
 }
 
@@ -695,16 +727,16 @@ void merge_rows(const float* partials, int64_t stride, int parts, int rows, int 
   }
 }
 
-template <class Kv>
+template <class Kv, class Products = VectorProducts<Kv>>
 constexpr AttentionKernel attention_kernel(const char* name) {
   return {.name = name,
           .block_step = kTile,
-          .tile_rows = 8 * kScoreRows,
+          .tile_rows = 8 * Products::kRows,
           .rounds = Kv::kDot,
           .head_bytes = head_bytes<Kv>,
-          .scratch_bytes = scratch_bytes<Kv>,
+          .scratch_bytes = scratch_bytes<Kv, Products>,
           .write = write_token<Kv>,
           .read = read_token<Kv>,
-          .attend = attend<Kv>,
+          .attend = attend<Kv, Products>,
           .merge = merge_rows};
 }
