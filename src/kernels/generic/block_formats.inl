@@ -186,100 +186,70 @@ struct TwoHalves : FormatDefaults {
   }
 };
 
-/// GGUF's blocks of 32: F::codes() unpacks one.
+/// A chunk's codes from element `first` of a block on.
+template <class F>
+void pack_codes(const uint8_t* block, int first, uint8_t* to) {
+  uint8_t q[kChunk];
+  for (int i = 0; i < kChunk; ++i) q[i] = static_cast<uint8_t>(F::code(block, first + i));
+  F::Plane::store(q, to);
+}
+
+/// GGUF's blocks of 32.
 template <class F>
 void pack_blocks(const WeightRows& row, int64_t super, int chunks, const LinearShape&, uint8_t* out) {
-  const uint8_t* from = reinterpret_cast<const uint8_t*>(row.blocks) + super * kSuperChunks * F::kBlockBytes;
+  const uint8_t* from = reinterpret_cast<const uint8_t*>(row.blocks) + super * kSuperChunks * F::kBytes;
   uint8_t* payload = out + F::header_bytes(chunks, 0);
-  for (int c = 0; c < chunks; ++c, from += F::kBlockBytes) {
-    uint8_t q[kChunk];
-    F::codes(from, q);
+  for (int c = 0; c < chunks; ++c, from += F::kBytes) {
     F::pack_scale(from, c, chunks, out);
-    F::Plane::store(q, payload + c * F::Plane::kBytes);
+    pack_codes<F>(from, 0, payload + c * F::Plane::kBytes);
   }
 }
 
-/// Blocks of 256: F::codes(block, i) is the code of element i.
+/// And of 256.
 template <class F>
-void pack_k_block(const uint8_t* block, uint8_t* payload) {
-  for (int c = 0; c < kSuperChunks; ++c) {
-    uint8_t q[kChunk];
-    for (int i = 0; i < kChunk; ++i) q[i] = static_cast<uint8_t>(F::code(block, c * kChunk + i));
-    F::Plane::store(q, payload + c * F::Plane::kBytes);
-  }
+void pack_k(const WeightRows& row, int64_t super, int, const LinearShape&, uint8_t* out) {
+  const uint8_t* block = reinterpret_cast<const uint8_t*>(row.blocks) + super * F::kBytes;
+  F::pack_scales(block, out);
+  out += F::header_bytes(kSuperChunks, 0);
+  for (int c = 0; c < kSuperChunks; ++c) pack_codes<F>(block, c * kChunk, out + c * F::Plane::kBytes);
 }
 
-/// Element i of 32 whose low halves stand in the low nibbles of 16 bytes, then the high nibbles.
-[[gnu::always_inline]] inline int nibble(const uint8_t* q, int i) { return q[i % 16] >> (i / 16 * 4) & 15; }
-/// Element i of 256 in 64 bytes of 2-bit fields: each run of 32 bytes holds four runs of 32 elements.
-[[gnu::always_inline]] inline int two_bits(const uint8_t* q, int i) {
-  return q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
-}
-template <int kAt>
-void four_bit_codes(const uint8_t* block, uint8_t* q) {
-  for (int i = 0; i < kChunk; ++i) q[i] = static_cast<uint8_t>(nibble(block + kAt, i));
-}
-template <int kAt>  // fifth bits before the nibbles
-void five_bit_codes(const uint8_t* block, uint8_t* q) {
-  for (int i = 0; i < kChunk; ++i)
-    q[i] = static_cast<uint8_t>(nibble(block + kAt + 4, i) | (block[kAt + i / 8] >> (i % 8) & 1) << 4);
-}
+#include "kernels/generic/gguf_layouts.inl"
 
-// ---- GGUF, blocks of 32 (their layouts: load/quant/gguf_blocks.cc)
+// ---- GGUF, blocks of 32
 
-struct Q4_0 : OneHalf<8 + kNibbleBias> {
+struct Q4_0 : OneHalf<8 + kNibbleBias>, FileQ4_0 {
   using Plane = Nibbles;
-  static constexpr const char* kName = "q4_0";
-  static constexpr int kBlockBytes = 18;
-  static constexpr auto codes = four_bit_codes<2>;
   static constexpr auto pack = pack_blocks<Q4_0>;
 };
-struct Q4_1 : TwoHalves {
+struct Q4_1 : TwoHalves, FileQ4_1 {
   using Plane = Nibbles;
-  static constexpr const char* kName = "q4_1";
-  static constexpr int kBlockBytes = 20;
-  static constexpr auto codes = four_bit_codes<4>;
   static constexpr auto pack = pack_blocks<Q4_1>;
 };
-struct Q5_0 : OneHalf<16 + kCodeBias> {
+struct Q5_0 : OneHalf<16 + kCodeBias>, FileQ5_0 {
   using Plane = FiveBits;
-  static constexpr const char* kName = "q5_0";
-  static constexpr int kBlockBytes = 22;
-  static constexpr auto codes = five_bit_codes<2>;
   static constexpr auto pack = pack_blocks<Q5_0>;
 };
-struct Q5_1 : TwoHalves {
+struct Q5_1 : TwoHalves, FileQ5_1 {
   using Plane = FiveBits;
-  static constexpr const char* kName = "q5_1";
-  static constexpr int kBlockBytes = 24;
-  static constexpr auto codes = five_bit_codes<4>;
   static constexpr auto pack = pack_blocks<Q5_1>;
 };
-struct Q8_0 : OneHalf<0> {
+struct Q8_0 : OneHalf<0>, FileQ8_0 {
   using Plane = Int8;
-  static constexpr const char* kName = "q8_0";
-  static constexpr int kBlockBytes = 34;
-  static void codes(const uint8_t* block, uint8_t* q) { __builtin_memcpy(q, block + 2, kChunk); }
   static constexpr auto pack = pack_blocks<Q8_0>;
 };
-struct IQ4_NL : OneHalf<0> {
+struct IQ4_NL : OneHalf<0>, FileIQ4_NL {
   using Plane = Nibbles;
-  static constexpr const char* kName = "iq4_nl";
   static constexpr bool kLinear = false;
   static constexpr const Table& kTable = kIq4Table;
-  static constexpr int kBlockBytes = 18;
-  static constexpr auto codes = four_bit_codes<2>;
   static constexpr auto pack = pack_blocks<IQ4_NL>;
 };
 
 /// A byte e for each chunk: table[code] 2^(e - 128), the table being doubled.
-struct MXFP4 : FormatDefaults {
+struct MXFP4 : FormatDefaults, FileMXFP4 {
   using Plane = Nibbles;
-  static constexpr const char* kName = "mxfp4";
   static constexpr bool kAdd = false, kLinear = false;
   static constexpr const Table& kTable = kFp4Table;
-  static constexpr int kBlockBytes = 17;
-  static constexpr auto codes = four_bit_codes<1>;
   static int64_t header_bytes(int chunks, int) { return chunks; }
   [[gnu::always_inline]] static void scales(const uint8_t* h, int, int, Scales& s) {
     for (int i = 0; i < kSuperChunks; i += kLanes) store(s.a + i, load_half_e8m0(h + i));
@@ -299,18 +269,6 @@ struct MXFP4 : FormatDefaults {
 
 // ---- GGUF, blocks of 256
 
-/// Scale and min of group g of 8, six bits each, from 12 bytes: the first four of each lie whole in bytes 0-3
-/// and 4-7, whose upper two bits complete the last four with the nibbles of bytes 8-11.
-inline void scale_and_min(const uint8_t* p, int g, uint8_t& scale, uint8_t& min) {
-  if (g < 4) {
-    scale = p[g] & 63;
-    min = p[g + 4] & 63;
-  } else {
-    scale = static_cast<uint8_t>((p[g + 4] & 15) | (p[g - 4] >> 6 << 4));
-    min = static_cast<uint8_t>((p[g + 4] >> 4) | (p[g] >> 6 << 4));
-  }
-}
-
 /// Header of Q4_K and Q5_K: h d, h dmin, then 8 scales and 8 mins as bytes (20 bytes where the file has 16):
 /// d scale code - dmin min.
 struct ScaledMins : FormatDefaults {
@@ -325,41 +283,26 @@ struct ScaledMins : FormatDefaults {
   }
   static void pack_scales(const uint8_t* block, uint8_t* h) {
     __builtin_memcpy(h, block, 4);
-    for (int g = 0; g < 8; ++g) scale_and_min(block + 4, g, h[4 + g], h[12 + g]);
+    for (int g = 0; g < 8; ++g) {
+      h[4 + g] = static_cast<uint8_t>(FileScaledMins::scale(block, g));
+      h[12 + g] = static_cast<uint8_t>(FileScaledMins::min(block, g));
+    }
   }
 };
-
-template <class F>
-void pack_k(const WeightRows& row, int64_t super, int, const LinearShape&, uint8_t* out) {
-  const uint8_t* block = reinterpret_cast<const uint8_t*>(row.blocks) + super * F::kBlockBytes;
-  F::pack_scales(block, out);
-  pack_k_block<F>(block, out + F::header_bytes(kSuperChunks, 0));
-}
-
-struct Q4_K : ScaledMins {
+struct Q4_K : ScaledMins, FileQ4_K {
   using Plane = Nibbles;
-  static constexpr const char* kName = "q4_k";
-  static constexpr int kBlockBytes = 144;
-  static int code(const uint8_t* b, int i) { return b[16 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15; }
   static constexpr auto pack = pack_k<Q4_K>;
 };
-struct Q5_K : ScaledMins {
+struct Q5_K : ScaledMins, FileQ5_K {
   using Plane = FiveBits;
-  static constexpr const char* kName = "q5_k";
-  static constexpr int kBlockBytes = 176;
-  static int code(const uint8_t* b, int i) {
-    return (b[48 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15) | (b[16 + i % 32] >> (i / 32) & 1) << 4;
-  }
   static constexpr auto pack = pack_k<Q5_K>;
 };
 
 /// h d, h dmin, 16 bytes of (scale, min << 4): d scale code - dmin min.
-struct Q2_K : FormatDefaults {
+struct Q2_K : FormatDefaults, FileQ2_K {
   using Plane = Pairs;
-  static constexpr const char* kName = "q2_k";
   static constexpr int kGroup = 16;
   static constexpr bool kMin = true;
-  static constexpr int kBlockBytes = 84;
   static int64_t header_bytes(int, int) { return 20; }
   [[gnu::always_inline]] static void scales(const uint8_t* h, int, int, Scales& s) {
     const Vec d = set1(half_at(h)), dmin = set1(-half_at(h + 2));
@@ -372,7 +315,6 @@ struct Q2_K : FormatDefaults {
     __builtin_memcpy(h, block + 80, 4);
     __builtin_memcpy(h + 4, block, 16);
   }
-  static int code(const uint8_t* b, int i) { return two_bits(b + 16, i); }
   static constexpr auto pack = pack_k<Q2_K>;
 };
 
@@ -390,33 +332,19 @@ struct SignedScales : FormatDefaults {
     }
   }
 };
-struct Q3_K : SignedScales<4 + kCodeBias> {
+template <class File>
+void pack_signed_scales(const uint8_t* block, uint8_t* h) {
+  __builtin_memcpy(h, block + File::kD, 2);
+  for (int g = 0; g < 16; ++g) h[2 + g] = static_cast<uint8_t>(File::scale(block, g));
+}
+struct Q3_K : SignedScales<4 + kCodeBias>, FileQ3_K {
   using Plane = ThreeBits;
-  static constexpr const char* kName = "q3_k";
-  static constexpr int kBlockBytes = 110;
-  static void pack_scales(const uint8_t* block, uint8_t* h) {
-    __builtin_memcpy(h, block + 108, 2);
-    const uint8_t* packed = block + 96;
-    for (int g = 0; g < 16; ++g) {
-      const int low = packed[g % 8] >> (g / 8 * 4) & 15, top = packed[8 + g % 4] >> (g / 4 * 2) & 3;
-      h[2 + g] = static_cast<uint8_t>((low | top << 4) - 32);
-    }
-  }
-  static int code(const uint8_t* b, int i) { return two_bits(b + 32, i) | (b[i % 32] >> (i / 32) & 1) << 2; }
+  static constexpr auto pack_scales = pack_signed_scales<FileQ3_K>;
   static constexpr auto pack = pack_k<Q3_K>;
 };
-struct Q6_K : SignedScales<32 + kCodeBias> {
+struct Q6_K : SignedScales<32 + kCodeBias>, FileQ6_K {
   using Plane = SixBits;
-  static constexpr const char* kName = "q6_k";
-  static constexpr int kBlockBytes = 210;
-  static void pack_scales(const uint8_t* block, uint8_t* h) {
-    __builtin_memcpy(h, block + 208, 2);
-    __builtin_memcpy(h + 2, block + 192, 16);
-  }
-  static int code(const uint8_t* b, int i) {
-    const int low = b[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 15;
-    return low | two_bits(b + 128, i) << 4;
-  }
+  static constexpr auto pack_scales = pack_signed_scales<FileQ6_K>;
   static constexpr auto pack = pack_k<Q6_K>;
 };
 
