@@ -10,6 +10,7 @@ namespace octavo::kernels {
 struct KernelParts {
   const char* isa;
   const LinearKernel* linear[kNumWeightFormats] = {};  ///< in the order of WeightFormat
+  const LinearKernel* int8_blocks = nullptr;  ///< array of all formats from kFirstInt8Block on
   const LinearKernel* blocks = nullptr;  ///< array of all formats from kFirstBlockFormat on, in their order
   const AttentionKernel* attention[kNumKvFormats] = {};  ///< in the order of KvFormat
   const ElementwiseKernels* elementwise = nullptr;
@@ -20,7 +21,7 @@ struct KernelParts {
 namespace scalar {
 extern const KernelParts parts;
 extern const LinearKernel linear_f32, linear_bf16, linear_w8a8, linear_w4a8, linear_q8a8, linear_q4a8;
-extern const LinearKernel linear_blocks[];
+extern const LinearKernel linear_int8_blocks[], linear_blocks[];
 extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
 extern const SamplingKernels sampling;
@@ -29,7 +30,7 @@ extern const SamplingKernels sampling;
 namespace avx2 {
 extern const KernelParts parts;
 extern const LinearKernel linear_f32, linear_bf16, linear_w8a8, linear_w4a8, linear_q8a8, linear_q4a8;
-extern const LinearKernel linear_blocks[];
+extern const LinearKernel linear_int8_blocks[], linear_blocks[];
 extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
 extern const SamplingKernels sampling;
@@ -38,7 +39,7 @@ extern const SamplingKernels sampling;
 namespace avx512 {
 extern const KernelParts parts;
 extern const LinearKernel linear_f32, linear_bf16, linear_w8a8, linear_w4a8, linear_q8a8, linear_q4a8;
-extern const LinearKernel linear_blocks[];
+extern const LinearKernel linear_int8_blocks[], linear_blocks[];
 extern const AttentionKernel attention_f32, attention_bf16, attention_fp8, attention_int8;
 extern const ElementwiseKernels elementwise;
 extern const SamplingKernels sampling;
@@ -47,11 +48,13 @@ extern const SamplingKernels sampling;
 namespace avx_vnni {
 extern const KernelParts parts;
 extern const LinearKernel linear_w8a8, linear_w4a8, linear_q8a8, linear_q4a8;
+extern const LinearKernel linear_int8_blocks[];
 }  // namespace avx_vnni
 
 namespace avx512_vnni {
 extern const KernelParts parts;
 extern const LinearKernel linear_w8a8, linear_w4a8, linear_q8a8, linear_q4a8;
+extern const LinearKernel linear_int8_blocks[];
 }  // namespace avx512_vnni
 
 namespace avx512_bf16 {

@@ -47,6 +47,8 @@ void overlay(KernelTable& table, const KernelParts& parts) {
   table.isa = parts.isa;
   for (int i = 0; i < kNumWeightFormats; ++i)
     if (parts.linear[i] && parts.linear[i]->run) table.linear[i] = *parts.linear[i];
+  for (int i = 0; parts.int8_blocks && i < kNumInt8Blocks; ++i)
+    table.linear[kFirstInt8Block + i] = parts.int8_blocks[i];
   for (int i = kFirstBlockFormat; parts.blocks && i < kNumWeightFormats; ++i)
     table.linear[i] = parts.blocks[i - kFirstBlockFormat];
   for (int i = 0; i < kNumKvFormats; ++i)

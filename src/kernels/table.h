@@ -12,8 +12,8 @@ namespace octavo::kernels {
 
 /// Execution formats of a linear layer's weights. kQ8A8, kQ4A8: integers of 8 or 4 bits with a
 /// float16 scale for 32 inputs, activations int8 with a scale for the same 32 (GGUF's Q8_0 and Q4_0 in int8
-/// arithmetic). From kW4A16 on
-/// they are weight-only block formats (generic/block_formats.inl): k is a multiple of 32, activations stay
+/// arithmetic). From kQ4_1A8 on they are other block formats of GGUF in int8 arithmetic
+/// (generic/int8_blocks.inl), from kW4A16 on weight-only block formats (generic/block_formats.inl): k is a multiple of 32, activations stay
 /// float32.
 enum class WeightFormat : uint8_t {
   kF32,
@@ -22,6 +22,14 @@ enum class WeightFormat : uint8_t {
   kW4A8,
   kQ8A8,
   kQ4A8,
+  kQ4_1A8,
+  kQ5_0A8,
+  kQ5_1A8,
+  kQ2_KA8,
+  kQ3_KA8,
+  kQ4_KA8,
+  kQ5_KA8,
+  kQ6_KA8,
   kW4A16,
   kW8A16,
   kFP8,
@@ -44,7 +52,9 @@ enum class WeightFormat : uint8_t {
 enum class KvFormat : uint8_t { kF32, kBF16, kFP8, kInt8, kCount };
 
 inline constexpr int kNumWeightFormats = static_cast<int>(WeightFormat::kCount);
+inline constexpr int kFirstInt8Block = static_cast<int>(WeightFormat::kQ4_1A8);
 inline constexpr int kFirstBlockFormat = static_cast<int>(WeightFormat::kW4A16);
+inline constexpr int kNumInt8Blocks = kFirstBlockFormat - kFirstInt8Block;
 inline constexpr int kNumKvFormats = static_cast<int>(KvFormat::kCount);
 
 // ---- linear: y[m, n] = x[m, k] * W[n, k]^T (+ bias)

@@ -353,7 +353,12 @@ TEST_P(Int8Blocks, StayCloseToFloatActivations) {
 
 INSTANTIATE_TEST_SUITE_P(Files, Int8Blocks,
                          ::testing::Values(std::pair("llama-q8_0.gguf", ": q8a8 "),
-                                           std::pair("llama-q4_0.gguf", ": q4a8 ")));
+                                           std::pair("llama-q4_0.gguf", ": q4a8 "),
+                                           std::pair("llama-q4_1.gguf", ": q4_1 int8 "),
+                                           std::pair("llama-q5_0.gguf", ": q5_0 int8 "),
+                                           std::pair("llama-q4_k_m.gguf", ": q4_k int8 "),
+                                           std::pair("llama-q5_k.gguf", ": q5_k int8 "),
+                                           std::pair("llama-q6_k-untied.gguf", ": q6_k int8 ")));
 
 INSTANTIATE_TEST_SUITE_P(
     Models, GoldenTest,

@@ -1,6 +1,7 @@
 // Weights that run as stored: every kernel level computes with the very floats that dequantising gives.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -9,6 +10,7 @@
 #include "load/hf_config.h"
 #include "load/host_weight.h"
 #include "load/quant/gguf_blocks.h"
+#include "load/quant/int8_activations.h"
 #include "load/test_files.h"
 
 namespace octavo {
@@ -49,6 +51,38 @@ void expect_decoded_weights(HostWeight& weight) {
   }
 }
 
+/// The same of the kernels with int8 activations, which a vector of one element does not round: a weight's two
+/// terms are added apart, so the last bits differ.
+void expect_decoded_int8_weights(HostWeight& weight) {
+  const int64_t n = weight.n, k = weight.k;
+  kernels::WeightRows stored, plain;
+  std::vector<float> scratch(n * k), decoded(n * k);
+  weight.read_rows(0, n, scratch.data(), stored);
+  const WeightFormat format = std::exchange(weight.format, WeightFormat::kF32);
+  weight.read_rows(0, n, decoded.data(), plain);
+  float most = 0;
+  for (float w : decoded) most = std::max(most, std::abs(w));
+  for (const char* const* isa = kernels::available(); *isa; ++isa) {
+    const kernels::LinearKernel& kernel = kernels::select(*isa).linear[static_cast<int>(format)];
+    const kernels::LinearShape shape{n, k, weight.group};
+    std::vector<std::byte> packed(kernel.packed_bytes(shape) + 64), prepared(kernel.prepared_bytes(k, shape));
+    kernel.pack(stored, 0, n, shape, packed.data());
+    std::vector<float> x(k * k), y(k * n);
+    for (int64_t i = 0; i < k; ++i) x[i * k + i] = 1;
+    kernel.prepare(x.data(), k, 0, k, k, shape, prepared.data());
+    kernels::LinearRun run{};
+    run.packed = packed.data(), run.prepared = prepared.data();
+    run.y = y.data(), run.ldy = n;
+    run.shape = shape;
+    run.m = run.m1 = k, run.n1 = n;
+    kernel.run(run);
+    for (int64_t row = 0; row < n; ++row)
+      for (int64_t j = 0; j < k; ++j)
+        ASSERT_NEAR(y[j * n + row], plain.values[row * k + j], 1e-6f * most)
+            << kernel.name << ", " << weight.name << " row " << row << " input " << j;
+  }
+}
+
 struct BlockType {
   DType dtype;
   std::vector<int> halves;  ///< where a block holds float16s
@@ -76,6 +110,11 @@ TEST(BlockKernels, GgufBlocks) {
     ModelConfig config;
     HostWeight weight = linear_weight(checkpoint, config, "w", n, k);
     expect_decoded_weights(weight);
+    const WeightFormat floats = weight.format;
+    use_int8_blocks(weight);
+    const bool codebook = type.dtype == DType::kIQ4_NL || type.dtype == DType::kMXFP4;
+    EXPECT_EQ(weight.format == floats, codebook) << block.name;  // which have no int8 kernels
+    if (!codebook) expect_decoded_int8_weights(weight);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace octavo {
 namespace {
@@ -57,6 +58,14 @@ void use_reader(HostWeight& weight, HostWeight::Reader reader, WeightFormat form
   weight.format = format;
 }
 
+/// Formats that kernels read as the file's blocks.
+constexpr std::pair<DType, WeightFormat> kInt8Formats[] = {
+    {DType::kQ4_1, WeightFormat::kQ4_1A8}, {DType::kQ5_0, WeightFormat::kQ5_0A8},
+    {DType::kQ5_1, WeightFormat::kQ5_1A8}, {DType::kQ2_K, WeightFormat::kQ2_KA8},
+    {DType::kQ3_K, WeightFormat::kQ3_KA8}, {DType::kQ4_K, WeightFormat::kQ4_KA8},
+    {DType::kQ5_K, WeightFormat::kQ5_KA8}, {DType::kQ6_K, WeightFormat::kQ6_KA8},
+};
+
 /// Whether x is exactly a float16.
 bool is_half(float x) {
   const float magnitude = std::abs(x), subnormal = magnitude * 0x1p24f;
@@ -83,6 +92,8 @@ void use_int8_blocks(HostWeight& weight) {
   if (weight.reader) return;
   if (weight.values.dtype == DType::kQ8_0) use_reader(weight, read_q8_0, WeightFormat::kQ8A8);
   if (weight.values.dtype == DType::kQ4_0) use_reader(weight, read_q4_0, WeightFormat::kQ4A8);
+  for (const auto& [dtype, format] : kInt8Formats)
+    if (weight.values.dtype == dtype) weight.format = format;
 }
 
 }  // namespace octavo

@@ -1,0 +1,25 @@
+#include "kernels/avx2/vec.h"
+#include "kernels/parts.h"
+
+namespace octavo::kernels::avx2 {
+namespace {
+#include "kernels/avx2/dot4.inl"
+
+#include "kernels/avx2/codes.inl"
+
+#include "kernels/generic/int8_blocks.inl"
+
+#include "kernels/avx2/tile_int8.inl"
+constexpr char kSuffix[] = " int8 avx2 6x16";
+
+#include "kernels/generic/linear_int8_blocks.inl"
+
+#include "kernels/generic/int8_block_kernels.inl"
+}  // namespace
+
+constinit const LinearKernel linear_int8_blocks[kNumInt8Blocks] = {
+    kKernel<Q4_1>, kKernel<Q5_0>, kKernel<Q5_1>, kKernel<Q2_K>,
+    kKernel<Q3_K>, kKernel<Q4_K>, kKernel<Q5_K>, kKernel<Q6_K>,
+};
+
+}  // namespace octavo::kernels::avx2

@@ -1,0 +1,27 @@
+#include "kernels/avx512/vec.h"
+#include "kernels/parts.h"
+
+namespace octavo::kernels::avx512_vnni {
+namespace {
+using namespace avx512;
+
+#include "kernels/avx512_vnni/dot4.inl"
+
+#include "kernels/avx512/codes.inl"
+
+#include "kernels/generic/int8_blocks.inl"
+
+#include "kernels/avx512/tile4.inl"
+constexpr char kSuffix[] = " int8 avx512_vnni 12x16";
+
+#include "kernels/generic/linear_int8_blocks.inl"
+
+#include "kernels/generic/int8_block_kernels.inl"
+}  // namespace
+
+constinit const LinearKernel linear_int8_blocks[kNumInt8Blocks] = {
+    kKernel<Q4_1>, kKernel<Q5_0>, kKernel<Q5_1>, kKernel<Q2_K>,
+    kKernel<Q3_K>, kKernel<Q4_K>, kKernel<Q5_K>, kKernel<Q6_K>,
+};
+
+}  // namespace octavo::kernels::avx512_vnni
