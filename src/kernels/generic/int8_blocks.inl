@@ -163,17 +163,19 @@ OCTAVO_INLINE Codes plane_codes(const char* plane, int j, int lane) {
   return x & static_cast<uint16_t>(kMask | kMask << 8);
 }
 
+/// Codes of quad j of a chunk as bytes.
 template <class F>
-OCTAVO_INLINE void unpack_codes(const char* planes, char* to) {
-#pragma GCC unroll 4
-  for (int lane = 0; lane < kQuadBytes; lane += static_cast<int>(sizeof(Codes)))
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) {
-      Codes x = plane_codes<F::kLow, 0>(planes, j, lane);
-      if constexpr (F::kHigh > 0)
-        x |= plane_codes<F::kHigh, F::kLow>(planes + kQuadBytes * F::kLow, j, lane);
-      __builtin_memcpy(to + j * kQuadBytes + lane, &x, sizeof x);
-    }
+OCTAVO_INLINE Codes quad_codes(const char* planes, int j, int lane) {
+  const Codes low = plane_codes<F::kLow, 0>(planes, j, lane);
+  if constexpr (F::kHigh == 0) return low;
+  return low | plane_codes<F::kHigh == 0 ? 1 : F::kHigh, F::kLow>(planes + kQuadBytes * F::kLow, j, lane);
+}
+
+/// a and b' of kLanes columns from c on, in group g of a chunk.
+template <class F>
+OCTAVO_INLINE void group_scales(const char* super, const char* chunk, int g, int c, Vec& a, Vec& b) {
+  F::scales(reinterpret_cast<const uint8_t*>(super), reinterpret_cast<const uint8_t*>(chunk), g, c, a, b);
+  if constexpr (F::kMin) b = a * set1(F::kBias) + b;
 }
 
 template <class F>
@@ -186,18 +188,25 @@ template <class F>
 void unpack(const char* panel, int64_t c0, int64_t c1, Unpacked& to) {
   int group = 0;
   for (int64_t chunk = c0; chunk < c1; ++chunk) {
-    const char* head = panel + chunk / F::kSuper * kSuperBytes<F>;
+    const char* super = panel + chunk / F::kSuper * kSuperBytes<F>;
     const char* from = chunk_at<F>(panel, chunk);
 #pragma GCC unroll 2
     for (int g = 0; g < kChunk / F::kGroup; ++g, ++group)
 #pragma GCC unroll 4
       for (int c = 0; c < kPanel; c += kLanes) {
         Vec a, b;
-        F::scales(reinterpret_cast<const uint8_t*>(head), reinterpret_cast<const uint8_t*>(from), g, c, a, b);
+        group_scales<F>(super, from, g, c, a, b);
         store(to.a[group] + c, a);
-        if constexpr (F::kMin) store(to.b[group] + c, a * set1(F::kBias) + b);
+        if constexpr (F::kMin) store(to.b[group] + c, b);
       }
-    unpack_codes<F>(from + F::kScaleBytes, to.codes + (chunk - c0) * kChunk * kPanel);
+    char* codes = to.codes + (chunk - c0) * kChunk * kPanel;
+#pragma GCC unroll 4
+    for (int lane = 0; lane < kQuadBytes; lane += static_cast<int>(sizeof(Codes)))
+#pragma GCC unroll 8
+      for (int j = 0; j < kChunk / 4; ++j) {
+        const Codes x = quad_codes<F>(from + F::kScaleBytes, j, lane);
+        __builtin_memcpy(codes + j * kQuadBytes + lane, &x, sizeof x);
+      }
   }
 }
 
