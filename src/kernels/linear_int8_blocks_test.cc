@@ -1,5 +1,5 @@
-// GGUF's blocks in int8 arithmetic, of every level: bit for bit what the scalar kernel gives, and sums that stay
-// exact at the ends of their ranges. (That the scalar kernel's weights are the file's:
+// GGUF's blocks in int8 arithmetic, of every level: bit for bit what the scalar kernel gives, and sums that
+// stay exact at the ends of their ranges. (That the scalar kernel's weights are the file's:
 // load/quant/block_kernels_test.cc.)
 #include <gtest/gtest.h>
 
@@ -25,9 +25,9 @@ struct Int8Case {
 
 std::vector<Int8Case> cases() {
   using F = WeightFormat;
-  return {{"q4_1", F::kQ4_1A8, 32, 20, {0, 2}},    {"q5_0", F::kQ5_0A8, 32, 22, {0}},
-          {"q5_1", F::kQ5_1A8, 32, 24, {0, 2}},    {"q2_k", F::kQ2_KA8, 256, 84, {80, 82}},
-          {"q3_k", F::kQ3_KA8, 256, 110, {108}},   {"q4_k", F::kQ4_KA8, 256, 144, {0, 2}},
+  return {{"q4_1", F::kQ4_1A8, 32, 20, {0, 2}},   {"q5_0", F::kQ5_0A8, 32, 22, {0}},
+          {"q5_1", F::kQ5_1A8, 32, 24, {0, 2}},   {"q2_k", F::kQ2_KA8, 256, 84, {80, 82}},
+          {"q3_k", F::kQ3_KA8, 256, 110, {108}},  {"q4_k", F::kQ4_KA8, 256, 144, {0, 2}},
           {"q5_k", F::kQ5_KA8, 256, 176, {0, 2}}, {"q6_k", F::kQ6_KA8, 256, 210, {208}}};
 }
 
@@ -47,7 +47,9 @@ std::vector<std::byte> blocks_of(const Int8Case& c, int64_t n, int64_t k, int fi
 class Int8Blocks : public testing::TestWithParam<std::tuple<std::string, Int8Case>> {
  protected:
   const Int8Case& format() const { return std::get<1>(GetParam()); }
-  int64_t inputs(int64_t k) const { return (k + format().elements - 1) / format().elements * format().elements; }
+  int64_t inputs(int64_t k) const {
+    return (k + format().elements - 1) / format().elements * format().elements;
+  }
   const LinearKernel& kernel(const char* isa) const {
     return select(isa).linear[static_cast<int>(format().format)];
   }

@@ -10,7 +10,7 @@ namespace octavo::kernels {
 struct KernelParts {
   const char* isa;
   const LinearKernel* linear[kNumWeightFormats] = {};  ///< in the order of WeightFormat
-  const LinearKernel* int8_blocks = nullptr;  ///< array of all formats from kFirstInt8Block on
+  const LinearKernel* int8_blocks = nullptr;           ///< array of all formats from kFirstInt8Block on
   const LinearKernel* blocks = nullptr;  ///< array of all formats from kFirstBlockFormat on, in their order
   const AttentionKernel* attention[kNumKvFormats] = {};  ///< in the order of KvFormat
   const ElementwiseKernels* elementwise = nullptr;

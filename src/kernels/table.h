@@ -13,8 +13,8 @@ namespace octavo::kernels {
 /// Execution formats of a linear layer's weights. kQ8A8, kQ4A8: integers of 8 or 4 bits with a
 /// float16 scale for 32 inputs, activations int8 with a scale for the same 32 (GGUF's Q8_0 and Q4_0 in int8
 /// arithmetic). From kQ4_1A8 on they are other block formats of GGUF in int8 arithmetic
-/// (generic/int8_blocks.inl), from kW4A16 on weight-only block formats (generic/block_formats.inl): k is a multiple of 32, activations stay
-/// float32.
+/// (generic/int8_blocks.inl), from kW4A16 on weight-only block formats (generic/block_formats.inl): k is a
+/// multiple of 32, activations stay float32.
 enum class WeightFormat : uint8_t {
   kF32,
   kBF16,

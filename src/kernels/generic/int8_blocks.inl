@@ -1,10 +1,10 @@
-// Packed weights and prepared activations of GGUF's block formats in int8 arithmetic: all with linear codes but
-// Q8_0 and Q4_0 (int8_groups.inl). Include inside the folder's anonymous namespace, after vec.h, codes.inl and
-// kPairs (products are summed in 16-bit lanes, two to a 32-bit lane: int4.inl).
+// Packed weights and prepared activations of GGUF's block formats in int8 arithmetic: all with linear codes
+// but Q8_0 and Q4_0 (int8_groups.inl). Include inside the folder's anonymous namespace, after vec.h,
+// codes.inl and kPairs (products are summed in 16-bit lanes, two to a 32-bit lane: int4.inl).
 //
 // A weight is a code + b, with a and b of its group of 32 or 16 inputs; activations are int8 with a scale for
-// every 32. Codes are multiplied as unsigned bytes; kBias of the format is taken away again by what a sum starts
-// at, so that 16-bit lanes hold the sums of a group: |code - kBias| * 127 * (kGroup / 2) < 32768.
+// every 32. Codes are multiplied as unsigned bytes; kBias of the format is taken away again by what a sum
+// starts at, so that 16-bit lanes hold the sums of a group: |code - kBias| * 127 * (kGroup / 2) < 32768.
 //
 //   packed    a panel of 16 output columns: superblocks of the head of their blocks (float16 d [16], and m
 //             [16]) and 8 chunks, or only chunks. A chunk is 32 inputs: scales, then planes of codes:
@@ -78,7 +78,7 @@ struct KBlocks {
       a = load_s8(reinterpret_cast<const int8_t*>(at)) * d;
     } else {
       const Vec m = zero() - load_f16(head + 2 * (kPanel + c));
-      a = load_field<0, kShared ? 15 : 255>(at) * d;
+      a = load_field < 0, kShared ? 15 : 255 > (at)*d;
       b = (kShared ? load_field<4, 15>(at) : load_field<0, 255>(at + kPanel)) * m;
     }
   }
@@ -96,9 +96,9 @@ using Q6_K = KBlocks<FileQ6_K, 4, 2, 16, false>;
 // ---- packing
 
 template <class F>
-constexpr int kChunkBytes = F::kScaleBytes + kQuadBytes * (F::kLow + F::kHigh);
+constexpr int kChunkBytes = F::kScaleBytes + kQuadBytes*(F::kLow + F::kHigh);
 template <class F>
-constexpr int kSuperBytes = F::kHeadBytes + F::kSuper * kChunkBytes<F>;
+constexpr int kSuperBytes = F::kHeadBytes + F::kSuper* kChunkBytes<F>;
 
 template <class F>
 int64_t panel_bytes(const LinearShape& shape) {
@@ -168,7 +168,7 @@ template <class F>
 OCTAVO_INLINE Codes quad_codes(const char* planes, int j, int lane) {
   const Codes low = plane_codes<F::kLow, 0>(planes, j, lane);
   if constexpr (F::kHigh == 0) return low;
-  return low | plane_codes<F::kHigh == 0 ? 1 : F::kHigh, F::kLow>(planes + kQuadBytes * F::kLow, j, lane);
+  return low | plane_codes < F::kHigh == 0 ? 1 : F::kHigh, F::kLow > (planes + kQuadBytes * F::kLow, j, lane);
 }
 
 /// a and b' of kLanes columns from c on, in group g of a chunk.
@@ -238,8 +238,8 @@ PairSums pair_sums(const uint8_t* q) {
 #if defined(__AVX2__)
   __m128i sums = _mm_setzero_si128();
   for (int i = 0; i < kGroup; i += 16)
-    sums = _mm_add_epi16(sums, _mm_maddubs_epi16(_mm_set1_epi8(1),
-                                                 _mm_loadu_si128(reinterpret_cast<const __m128i*>(q + i))));
+    sums = _mm_add_epi16(
+        sums, _mm_maddubs_epi16(_mm_set1_epi8(1), _mm_loadu_si128(reinterpret_cast<const __m128i*>(q + i))));
   sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0x4e));
   sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0xb1));
   const int both = _mm_cvtsi128_si32(sums);
@@ -258,7 +258,8 @@ void prepare_chunk(const float* x, const LinearShape& shape, char* to) {
   if (scale.finite) quantise_bytes(x, kChunk, scale, 0, q);
   for (int at = 0; at < kChunk; at += F::kGroup, to += kRecordBytes<F::kGroup>) {
     const PairSums sums = pair_sums<F::kGroup>(q + at);
-    GroupHeader header{scale.finite ? scale.scale : __builtin_nanf(""), -F::kBias * (sums.low + sums.high), 0};
+    GroupHeader header{scale.finite ? scale.scale : __builtin_nanf(""), -F::kBias * (sums.low + sums.high),
+                       0};
     if constexpr (kPairs)
       header.start = static_cast<int32_t>((-F::kBias * static_cast<uint32_t>(sums.low) & 0xffffu) |
                                           -F::kBias * static_cast<uint32_t>(sums.high) << 16);

@@ -1,7 +1,7 @@
-// Tiles of M rows by a panel over GGUF's blocks (int8_blocks.inl), for any IVec. A batch unpacks 512 inputs of a
-// panel, whatever the format, and runs its tiles over them. One or two rows read the weights as they lie, in one
-// even stream: with bursts of reading between products memory gave 70 % of what it can. Before the include,
-// the folder's dot4.inl defines
+// Tiles of M rows by a panel over GGUF's blocks (int8_blocks.inl), for any IVec. A batch unpacks 512 inputs
+// of a panel, whatever the format, and runs its tiles over them. One or two rows read the weights as they
+// lie, in one even stream: with bursts of reading between products memory gave 70 % of what it can. Before
+// the include, the folder's dot4.inl defines
 //   kVecs, dot_row(IVec* sum, const uint32_t* x, const IVec* weights), widen(IVec), load_bytes(const char*)
 //   kKeepResults              there are registers for results besides sums; else they wait in memory
 //   kMaxRows                  as in linear_float.inl
@@ -24,8 +24,8 @@ using Results = float[kPanel];  ///< of one row
 
 /// Adds `groups` groups to the results of M rows. Not inlined: see linear_float.inl.
 template <int kGroup, bool kMin, int M>
-[[gnu::noinline]] void run_groups(const Unpacked& w, const char* row, int64_t row_stride, int groups,
-                                  Results* results) {
+[[gnu::noinline]] void run_groups(const Unpacked& w, Ahead ahead, const char* row, int64_t row_stride,
+                                  int groups, Results* results) {
   Vec kept[M][kVecs];
   auto each = [&](auto f) __attribute__((always_inline)) {
 #pragma GCC unroll 64
@@ -35,12 +35,13 @@ template <int kGroup, bool kMin, int M>
   };
   if constexpr (kKeepResults)
     each([](int, int, Vec& here, const float* there) __attribute__((always_inline)) { here = load(there); });
-  Cursor<M> at{w.codes, {}, {}, 0, row_stride};
+  Cursor<M> at{w.codes, ahead, {}, 0, row_stride};
 #pragma GCC unroll 64
   for (int i = 0; i < (M + 2) / 3; ++i) at.x[i] = row + 3 * i * row_stride;
   for (int g = 0; g < groups; ++g) {
     if constexpr (!kKeepResults) __asm__ volatile("" : : "r"(results) : "memory");
     at.hide();
+    at.ahead.template turn<M, 1, kGroup * 10>(0);
     auto header = [&](int r) __attribute__((always_inline)) {
       return reinterpret_cast<const GroupHeader*>(at.row(r));
     };
@@ -53,7 +54,8 @@ template <int kGroup, bool kMin, int M>
     for (int quad = 0; quad < kGroup / 4; ++quad) {
       IVec weights[kVecs];
 #pragma GCC unroll 8
-      for (int v = 0; v < kVecs; ++v) weights[v] = load_bytes(at.weights + quad * kQuadBytes + v * kLanes * 4);
+      for (int v = 0; v < kVecs; ++v)
+        weights[v] = load_bytes(at.weights + quad * kQuadBytes + v * kLanes * 4);
 #pragma GCC unroll 64
       for (int r = 0; r < M; ++r)
         dot_row(sum[r], reinterpret_cast<const uint32_t*>(at.row(r) + sizeof(GroupHeader)) + quad, weights);
@@ -80,10 +82,11 @@ template <int kGroup, bool kMin, int M>
 }
 
 template <int kGroup, bool kMin, int M = kMaxRows>
-void run_rows(int rows, const Unpacked& w, const char* row, int64_t row_stride, int groups, Results* results) {
+void run_rows(int rows, const Unpacked& w, Ahead ahead, const char* row, int64_t row_stride, int groups,
+              Results* results) {
   if constexpr (M > 1)
-    if (rows != M) return run_rows<kGroup, kMin, M - 1>(rows, w, row, row_stride, groups, results);
-  run_groups<kGroup, kMin, M>(w, row, row_stride, groups, results);
+    if (rows != M) return run_rows<kGroup, kMin, M - 1>(rows, w, ahead, row, row_stride, groups, results);
+  run_groups<kGroup, kMin, M>(w, ahead, row, row_stride, groups, results);
 }
 
 template <int M = kMaxRows>
@@ -179,19 +182,18 @@ void run_panel(const LinearRun& a, int64_t n, int64_t m0, int64_t m1) {
   for (int64_t c0 = 0, c1; c0 < chunks; c0 = c1) {
     c1 = c0 + kDepthChunks < chunks ? c0 + kDepthChunks : chunks;
     unpack<F>(panel, c0, c1, unpacked);
-    // What is unpacked next, of this panel or the one behind it: each tile fetches its share.
-    const char* next = chunk_at<F>(panel, c1) - F::kHeadBytes;
-    const int64_t part = ((c1 - c0) * kChunkBytes<F> / tiles + 63) / 64 * 64;
+    const int groups = static_cast<int>(c1 - c0) * (kChunk / F::kGroup);
+    const char* next = chunk_at<F>(panel, c1) - F::kHeadBytes;  // in this panel or the one behind it
+    const int64_t part = (c1 - c0) * kChunkBytes<F> / tiles;
     each_tile(
         0, rows, tiles, [&](int64_t i, int64_t first, int count) __attribute__((always_inline)) {
-          for (int64_t line = 0; line < part; line += 64) __builtin_prefetch(next + i * part + line, 0, 3);
           t.y = a.y + (m0 + first) * a.ldy + n;
           if (c1 == chunks) fetch_outputs(t.y, t.ldy, count, t.columns);
-          run_rows<F::kGroup, F::kMin>(count, unpacked, row + first * stride, stride,
-                                       static_cast<int>(c1 - c0) * (kChunk / F::kGroup), results + first);
+          run_rows<F::kGroup, F::kMin>(count, unpacked, {next + i * part, (part + groups - 1) / groups, 0},
+                                       row + first * stride, stride, groups, results + first);
           if (c1 == chunks) finish_rows(count, t, results + first);
         });
-    row += (c1 - c0) * (kChunk / F::kGroup) * kRecordBytes<F::kGroup>;
+    row += groups * kRecordBytes<F::kGroup>;
   }
 }
 

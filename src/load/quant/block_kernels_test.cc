@@ -51,8 +51,8 @@ void expect_decoded_weights(HostWeight& weight) {
   }
 }
 
-/// The same of the kernels with int8 activations, which a vector of one element does not round: a weight's two
-/// terms are added apart, so the last bits differ.
+/// The same of the kernels with int8 activations, which a vector of one element does not round: a weight's
+/// two terms are added apart, so the last bits differ.
 void expect_decoded_int8_weights(HostWeight& weight) {
   const int64_t n = weight.n, k = weight.k;
   kernels::WeightRows stored, plain;

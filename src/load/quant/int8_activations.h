@@ -12,8 +12,8 @@ namespace octavo {
 void use_int8_activations(HostWeight& weight);
 
 /// GGUF's blocks with linear codes run with the same codes and scales, and activations rounded to int8 with a
-/// scale for every 32 inputs: Q8_0 becomes Q8A8, Q4_0 Q4A8, Q4_K Q4_KA8 and so on. (llama.cpp rounds them too.)
-/// Anything else stays as it is.
+/// scale for every 32 inputs: Q8_0 becomes Q8A8, Q4_0 Q4A8, Q4_K Q4_KA8 and so on. (llama.cpp rounds them
+/// too.) Anything else stays as it is.
 void use_int8_blocks(HostWeight& weight);
 
 /// Sets weight.half_scales by what its scales are.
