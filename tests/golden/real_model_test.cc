@@ -25,8 +25,9 @@ struct RealCase {
   /// dot products (levels above avx2) 0.4 in linear layers, 0.58 in attention too. (transformers in BF16,
   /// over the passage: 2.1.)
   float error;
-  int equal;            ///< of the 384 tokens, at least
-  bool decode = false;  ///< the file's blocks to BF16, which is what the golden was computed on
+  int equal;  ///< of the 384 tokens, at least
+  enum Blocks { kAsStored, kDecoded, kInt8 } blocks = kAsStored;
+  ///< kDecoded: to BF16, which is what the golden was computed on; kInt8: with int8 activations, as served
 };
 
 std::string golden(const std::string& name) {
@@ -60,7 +61,9 @@ class RealModelTest : public ::testing::TestWithParam<RealCase> {
     ASSERT_NE(folder, nullptr) << "OCTAVO_REAL_MODELS is not set";
     const std::string path = std::string(folder) + "/" + GetParam().file;
     model_ = load_model(load_model_config(path), open_checkpoint(path), machine_.ctx,
-                        {.dtype = GetParam().dtype, .decode_weights = GetParam().decode});
+                        {.dtype = GetParam().dtype,
+                         .decode_weights = GetParam().blocks == RealCase::kDecoded,
+                         .int8_blocks = GetParam().blocks == RealCase::kInt8});
     vocab_ = model_->info().vocab;
     runner_ = std::make_unique<TestRunner>(*model_, machine_.ctx, GetParam().kv, 16, 128, 1);
     arrays_ = std::make_unique<Checkpoint>("golden");
@@ -128,7 +131,8 @@ TEST_P(RealModelTest, BlocksTakeTheMemoryOfTheFile) {
   }
   const double share = static_cast<double>(model_->info().weight_bytes) / stored;
   RecordProperty("share", std::to_string(share));
-  const double decoded = GetParam().decode ? 16 / 5.0 : 1;  // Q4_1 takes 5 bits a weight
+  const double decoded =
+      GetParam().blocks == RealCase::kDecoded ? 16 / 5.0 : 1;  // Q4_1 takes 5 bits a weight
   EXPECT_LE(share, (GetParam().dtype == WeightFormat::kF32 ? 2.1 : 1.1) * decoded);
 }
 
@@ -140,14 +144,19 @@ INSTANTIATE_TEST_SUITE_P(
         RealCase{"smollm2-135m-instruct", nullptr, WeightFormat::kBF16, KvFormat::kBF16, 0.65f, 200},
         RealCase{"smollm2-135m-instruct-q4_1.gguf", "avx2", WeightFormat::kBF16, KvFormat::kF32, 0.2f, 330},
         RealCase{"smollm2-135m-instruct-q4_1.gguf", "avx2", WeightFormat::kBF16, KvFormat::kF32, 1e-3f, 384,
-                 true},
+                 RealCase::kDecoded},
+        RealCase{"smollm2-135m-instruct-q4_1.gguf", nullptr, WeightFormat::kBF16, KvFormat::kF32, 2.2f, 100,
+                 RealCase::kInt8},
         RealCase{"smollm2-135m-instruct-q4_1.gguf", nullptr, WeightFormat::kBF16, KvFormat::kBF16, 0.6f,
                  200}),
     [](const ::testing::TestParamInfo<RealCase>& param) {
       const RealCase& c = param.param;
       return std::string(std::string(c.file).ends_with(".gguf") ? "Gguf" : "Folder") +
              (c.dtype == WeightFormat::kF32 ? "F32" : "BF16") +
-             (c.kv == KvFormat::kF32 ? "KvF32" : "KvBF16") + (c.decode ? "Decoded" : "");
+             (c.kv == KvFormat::kF32 ? "KvF32" : "KvBF16") +
+             (c.blocks == RealCase::kDecoded ? "Decoded"
+              : c.blocks == RealCase::kInt8  ? "Int8"
+                                             : "");
     });
 
 /// The quantised folders, run in the arithmetic that they state. The weight-only one repeats the stored
