@@ -210,12 +210,13 @@ struct Panel {
 };
 
 // ---- register tiles ----
+// Functions of their own: inlined into an item's loops they take twice the time, their sums spilled.
 
 /// Scores of R rows against T tiles of keys. q: [k_dims][R], packs of dims with kDot; scores: [R][kPanel], at
 /// the first tile.
 template <class Kv, int R, int T>
-void score_tile(const float* q, const typename Kv::Element* const* k,
-                const typename Kv::Element* const* next_k, int packs, float* scores) {
+[[gnu::noinline]] void score_tile(const float* q, const typename Kv::Element* const* k,
+                                  const typename Kv::Element* const* next_k, int packs, float* scores) {
   constexpr int V = T * kTileVecs, P = Kv::kPack, S = kSteps<Kv>;
   constexpr int kChunk =
       V < 2 ? 1 : 2;  // Vecs of keys at a time: more (and what they unpack from) would spill
@@ -265,8 +266,8 @@ void score_rows(const float* q, const Panel<Kv>& panel, int packs, float* scores
 /// acc = acc * alpha + weights * V for R rows and C Vecs of dims. weights: [R][kPanel], with kDot the first
 /// half of each row holds packs; acc: [R][v_dims], at the first dim.
 template <class Kv, int R, int C>
-void value_tile(const float* weights, const float* alpha, const Panel<Kv>& panel, int v_dims, int dim,
-                float* acc) {
+[[gnu::noinline]] void value_tile(const float* weights, const float* alpha, const Panel<Kv>& panel,
+                                  int v_dims, int dim, float* acc) {
   constexpr int P = Kv::kPack, S = kSteps<Kv>;
   Vec sum[R][C];
 #pragma GCC unroll 16
