@@ -41,7 +41,7 @@ void add_model_flags(CLI::App& app, EngineOptions& o) {
       ->type_name("JSON");
   app.add_option(
          "--gguf-activations", o.gguf_activations,
-         "With GGUF's blocks: int8, with a scale for every 32 inputs, or float")
+         "With GGUF's blocks (but IQ4_NL and MXFP4): int8, with a scale for every 32 inputs, or float")
       ->group(group)
       ->check(CLI::IsMember({"float", "int8"}))
       ->capture_default_str();

@@ -20,7 +20,7 @@ struct EngineOptions {
   std::string quantization;                ///< int8, int4, fp8, mxfp4: at load; empty: as the checkpoint is
   nlohmann::json quantization_config;      ///< {"ignore": [...]}, or null
   bool decode_weights = false;             ///< quantised weights become dtype at load
-  std::string gguf_activations = "int8";   ///< float, or int8: Q8_0 runs as Q8A8, Q4_0 as Q4A8
+  std::string gguf_activations = "int8";   ///< float, or int8: quant/int8_activations.h
   std::string int4_activations = "float";  ///< float, or int8: W4A16 runs as W4A8
   std::optional<int64_t> max_model_len;    ///< absent: the model's; -1: the longest that the KV cache holds
   std::string chat_template;               ///< file, or one line of Jinja; empty: the model's

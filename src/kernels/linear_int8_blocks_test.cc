@@ -38,7 +38,8 @@ std::vector<std::byte> blocks_of(const Int8Case& c, int64_t n, int64_t k, int fi
   for (std::byte& b : out) b = static_cast<std::byte>(fill < 0 ? gen() : static_cast<unsigned>(fill));
   for (size_t i = 0; i < out.size(); i += c.bytes)
     for (int at : c.halves) {
-      const uint16_t half = static_cast<uint16_t>((gen() & 0x83ff) | (gen() % 6 + 6) << 10);
+      const uint16_t half =
+          static_cast<uint16_t>((gen() & 0x83ff) | gen() % 12 << 10);  // subnormal ones, too
       std::memcpy(&out[i + at], &half, 2);
     }
   return out;
@@ -114,32 +115,39 @@ TEST_P(Int8Blocks, MoreRowsThanABlock) {
   same(run(own(), blocks, n, x, k), run(own(), blocks, n, x, k, 7), "m 200");
 }
 
-/// All codes least or most, activations 127, -127 or alternating: no lane of 16 bits may overflow.
+/// All codes least or most, activations 127, -127 or alternating (also by a factor that leaves their scale no
+/// bits): no lane of 16 bits may overflow.
 TEST_P(Int8Blocks, ExactAtTheEndsOfTheRanges) {
   const int64_t n = 17, k = inputs(64);
   for (int fill : {0x00, 0xff, 0x0f, 0xf0})
-    for (int pattern = 0; pattern < 4; ++pattern) {
-      std::vector<float> x(3 * k);
-      for (int64_t i = 0; i < 3 * k; ++i)
-        x[i] = (pattern == 0 || (pattern == 2 && i % 2) || (pattern == 3 && i % 4 < 2)) ? 127.0f : -127.0f;
-      const auto blocks = blocks_of(format(), n, k, fill);
-      same(run(own(), blocks, n, x, k), run(kernel("scalar"), blocks, n, x, k), std::to_string(fill));
-    }
+    for (int pattern = 0; pattern < 4; ++pattern)
+      for (float factor : {1.0f, 1.5f * std::numeric_limits<float>::denorm_min()})
+        for (int64_t m : {1, 2, 3}) {
+          std::vector<float> x(m * k);
+          for (int64_t i = 0; i < m * k; ++i)
+            x[i] =
+                factor *
+                ((pattern == 0 || (pattern == 2 && i % 2) || (pattern == 3 && i % 4 < 2)) ? 127.0f : -127.0f);
+          const auto blocks = blocks_of(format(), n, k, fill);
+          same(run(own(), blocks, n, x, k), run(kernel("scalar"), blocks, n, x, k), std::to_string(fill));
+        }
 }
 
 /// A row with a NaN or an infinity is NaN throughout, its neighbours are not touched.
 TEST_P(Int8Blocks, BadValuesStayInTheirRow) {
-  const int64_t n = 20, k = inputs(300), m = 5;
+  const int64_t n = 20, k = inputs(600);
   const auto blocks = blocks_of(format(), n, k, -1);
-  for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    auto x = random(m * k);
-    x[3 * k + 7] = bad;
-    const auto y = run(own(), blocks, n, x, k);
-    for (int64_t i = 0; i < m * (n + 3); ++i)
-      if (i % (n + 3) < n) {
-        ASSERT_EQ(std::isfinite(y[i]), i / (n + 3) != 3) << i;
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+    for (int64_t m : {1, 2, 5})
+      for (int64_t at : {int64_t{7}, int64_t{30}, k - 1}) {
+        auto x = random(m * k);
+        x[(m - 1) * k + at] = bad;
+        const auto y = run(own(), blocks, n, x, k);
+        for (int64_t i = 0; i < m * (n + 3); ++i)
+          if (i % (n + 3) < n) {
+            ASSERT_EQ(std::isfinite(y[i]), i / (n + 3) != m - 1) << i;
+          }
       }
-  }
 }
 
 /// At most a tenth more bytes than the file (whole panels).

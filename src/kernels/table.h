@@ -13,8 +13,8 @@ namespace octavo::kernels {
 /// Execution formats of a linear layer's weights. kQ8A8, kQ4A8: integers of 8 or 4 bits with a
 /// float16 scale for 32 inputs, activations int8 with a scale for the same 32 (GGUF's Q8_0 and Q4_0 in int8
 /// arithmetic). From kQ4_1A8 on they are other block formats of GGUF in int8 arithmetic
-/// (generic/int8_blocks.inl), from kW4A16 on weight-only block formats (generic/block_formats.inl): k is a
-/// multiple of 32, activations stay float32.
+/// (generic/int8_blocks.inl), k a multiple of the file's block (32 or 256), from kW4A16 on weight-only block
+/// formats (generic/block_formats.inl): k is a multiple of 32, activations stay float32.
 enum class WeightFormat : uint8_t {
   kF32,
   kBF16,
@@ -149,7 +149,7 @@ struct AttentionKernel {
   const char* name;
   int block_step;  ///< block_size must be a multiple
   int tile_rows;   ///< best number of rows (tokens x group) of a work item
-  bool rounds;     ///< softmax weights to bfloat16, for products with V
+  bool rounds;     ///< queries and softmax weights to bfloat16, for products with K and V
   size_t (*head_bytes)(int block_size, int head_dim);
   size_t (*scratch_bytes)(int rows, int head_dim, int block_size);
   /// Stores one token's K and V rows [head_dim] of one KV head at `offset` of its block.

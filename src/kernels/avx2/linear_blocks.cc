@@ -12,10 +12,6 @@ constexpr char kSuffix[] = " avx2 3x4";
 #include "kernels/generic/linear_blocks.inl"
 }  // namespace
 
-constinit const LinearKernel linear_blocks[kNumWeightFormats - kFirstBlockFormat] = {
-    kKernel<W4A16>, kKernel<W8A16>, kKernel<FP8>,  kKernel<MXFP4>, kKernel<Q8_0>,
-    kKernel<Q4_0>,  kKernel<Q4_1>,  kKernel<Q5_0>, kKernel<Q5_1>,  kKernel<Q2_K>,
-    kKernel<Q3_K>,  kKernel<Q4_K>,  kKernel<Q5_K>, kKernel<Q6_K>,  kKernel<IQ4_NL>,
-};
+#include "kernels/generic/block_list.inl"
 
 }  // namespace octavo::kernels::avx2

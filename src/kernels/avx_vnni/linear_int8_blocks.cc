@@ -19,9 +19,6 @@ constexpr char kSuffix[] = " int8 avx_vnni 6x16";
 #include "kernels/generic/int8_block_kernels.inl"
 }  // namespace
 
-constinit const LinearKernel linear_int8_blocks[kNumInt8Blocks] = {
-    kKernel<Q4_1>, kKernel<Q5_0>, kKernel<Q5_1>, kKernel<Q2_K>,
-    kKernel<Q3_K>, kKernel<Q4_K>, kKernel<Q5_K>, kKernel<Q6_K>,
-};
+#include "kernels/generic/int8_block_list.inl"
 
 }  // namespace octavo::kernels::avx_vnni

@@ -10,7 +10,9 @@
 // SmolLM2 in bfloat16 is 0.58 then, 0.20 with float32 queries; transformers' own bfloat16 is off by 2.1.)
 //
 // A row's result depends on that row alone:
-//   - each score is one fma chain over dims, each output one over keys, in rising order in any tile;
+//   - each score is one fma chain over dims, each output one over keys, in rising order in any tile (with
+//   kDot
+//     chains of pairs, or of AMX's steps of 32, which start at multiples of 32);
 //   - the running maximum moves at multiples of kPanel keys and the accumulator restarts at multiples of
 //     kSplitKeys, counted from position 0; fold() joins splits in order, in attend() and merge() alike;
 //   - a key that a row does not see has weight exactly +0, so it may be computed or skipped. Slots that no
@@ -496,8 +498,9 @@ struct Item {
   Products products;
 
   static int64_t floats(int rows, const BlockLayout<Kv>& layout) {
-    return int64_t{rows + Products::kSpareRows} * (layout.k_dims + kPanel + 2 * layout.v_dims + 5) + 8 * 16 +
-           Products::floats(layout);
+    const int64_t held = rows + Products::kSpareRows;
+    return round_up(
+        held * (layout.k_dims + kPanel + 2 * layout.v_dims + 5) + 8 * 16 + Products::floats(layout), 16);
   }
   /// Rows of a group: as few groups as can be, as equal as can be.
   static int height_of(int rows) {

@@ -78,8 +78,12 @@ struct KBlocks {
       a = load_s8(reinterpret_cast<const int8_t*>(at)) * d;
     } else {
       const Vec m = zero() - load_f16(head + 2 * (kPanel + c));
-      a = load_field < 0, kShared ? 15 : 255 > (at)*d;
-      b = (kShared ? load_field<4, 15>(at) : load_field<0, 255>(at + kPanel)) * m;
+      constexpr int kScaleMask = kShared ? 15 : 255;
+      a = load_field<0, kScaleMask>(at) * d;
+      if constexpr (kShared)
+        b = load_field<4, 15>(at) * m;
+      else
+        b = load_field<0, 255>(at + kPanel) * m;
     }
   }
 };
@@ -167,8 +171,10 @@ OCTAVO_INLINE Codes plane_codes(const char* plane, int j, int lane) {
 template <class F>
 OCTAVO_INLINE Codes quad_codes(const char* planes, int j, int lane) {
   const Codes low = plane_codes<F::kLow, 0>(planes, j, lane);
-  if constexpr (F::kHigh == 0) return low;
-  return low | plane_codes < F::kHigh == 0 ? 1 : F::kHigh, F::kLow > (planes + kQuadBytes * F::kLow, j, lane);
+  if constexpr (F::kHigh == 0)
+    return low;
+  else
+    return low | plane_codes<F::kHigh, F::kLow>(planes + kQuadBytes * F::kLow, j, lane);
 }
 
 /// a and b' of kLanes columns from c on, in group g of a chunk.
@@ -229,28 +235,6 @@ size_t prepared_bytes(int64_t m, const LinearShape& shape) {
   return static_cast<size_t>(m * row_bytes<F::kGroup>(shape));
 }
 
-/// Sums of the values at i % 4 < 2 and of the others.
-struct PairSums {
-  int low, high;
-};
-template <int kGroup>
-PairSums pair_sums(const uint8_t* q) {
-#if defined(__AVX2__)
-  __m128i sums = _mm_setzero_si128();
-  for (int i = 0; i < kGroup; i += 16)
-    sums = _mm_add_epi16(
-        sums, _mm_maddubs_epi16(_mm_set1_epi8(1), _mm_loadu_si128(reinterpret_cast<const __m128i*>(q + i))));
-  sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0x4e));
-  sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0xb1));
-  const int both = _mm_cvtsi128_si32(sums);
-  return {static_cast<int16_t>(both), both >> 16};
-#else
-  PairSums sums = {};
-  for (int i = 0; i < kGroup; ++i) (i % 4 < 2 ? sums.low : sums.high) += static_cast<int8_t>(q[i]);
-  return sums;
-#endif
-}
-
 template <class F>
 void prepare_chunk(const float* x, const LinearShape& shape, char* to) {
   const RowScale scale = row_scale(x, kChunk, shape);
@@ -260,9 +244,7 @@ void prepare_chunk(const float* x, const LinearShape& shape, char* to) {
     const PairSums sums = pair_sums<F::kGroup>(q + at);
     GroupHeader header{scale.finite ? scale.scale : __builtin_nanf(""), -F::kBias * (sums.low + sums.high),
                        0};
-    if constexpr (kPairs)
-      header.start = static_cast<int32_t>((-F::kBias * static_cast<uint32_t>(sums.low) & 0xffffu) |
-                                          -F::kBias * static_cast<uint32_t>(sums.high) << 16);
+    if constexpr (kPairs) header.start = static_cast<int32_t>(pair_start(sums, F::kBias));
     header.sum = header.scale * static_cast<float>(sums.low + sums.high);
     __builtin_memcpy(to, &header, sizeof header);
     __builtin_memcpy(to + sizeof header, q + at, F::kGroup);

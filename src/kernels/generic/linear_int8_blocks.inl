@@ -4,7 +4,7 @@
 // the include, the folder's dot4.inl defines
 //   kVecs, dot_row(IVec* sum, const uint32_t* x, const IVec* weights), widen(IVec), load_bytes(const char*)
 //   kKeepResults              there are registers for results besides sums; else they wait in memory
-//   kMaxRows                  as in linear_float.inl
+//   kMaxRows, kAheadRows      as in linear_float.inl
 
 #include "kernels/generic/prefetch.inl"
 
@@ -21,6 +21,8 @@ struct Tile {
 #include "kernels/generic/cursor.inl"
 
 using Results = float[kPanel];  ///< of one row
+constexpr int kDirectRows = 2;  ///< at most, that read weights as they lie; each_tile() makes no tiles of
+                                ///< fewer than 3 of more
 
 /// Adds `groups` groups to the results of M rows. Not inlined: see linear_float.inl.
 template <int kGroup, bool kMin, int M>
@@ -41,7 +43,7 @@ template <int kGroup, bool kMin, int M>
   for (int g = 0; g < groups; ++g) {
     if constexpr (!kKeepResults) __asm__ volatile("" : : "r"(results) : "memory");
     at.hide();
-    at.ahead.template turn<M, 1, kGroup * 10>(0);
+    at.ahead.template turn<M, 1, kGroup * 12>(0);
     auto header = [&](int r) __attribute__((always_inline)) {
       return reinterpret_cast<const GroupHeader*>(at.row(r));
     };
@@ -84,14 +86,14 @@ template <int kGroup, bool kMin, int M>
 template <int kGroup, bool kMin, int M = kMaxRows>
 void run_rows(int rows, const Unpacked& w, Ahead ahead, const char* row, int64_t row_stride, int groups,
               Results* results) {
-  if constexpr (M > 1)
+  if constexpr (M > kDirectRows + 1)
     if (rows != M) return run_rows<kGroup, kMin, M - 1>(rows, w, ahead, row, row_stride, groups, results);
   run_groups<kGroup, kMin, M>(w, ahead, row, row_stride, groups, results);
 }
 
 template <int M = kMaxRows>
 void finish_rows(int rows, const Tile& t, const Results* results) {
-  if constexpr (M > 1)
+  if constexpr (M > kDirectRows + 1)
     if (rows != M) return finish_rows<M - 1>(rows, t, results);
   store_outputs<M, kVecs>(
       t, [&](int v) __attribute__((always_inline)) {
@@ -104,8 +106,6 @@ OCTAVO_INLINE IVec as_weights(Codes x) {
   __builtin_memcpy(&out, &x, sizeof out);
   return out;
 }
-
-constexpr int kDirectRows = 2;
 
 /// Adds a chunk to the results of M rows, whose records stand at `row`.
 template <class F, int M>
@@ -184,7 +184,7 @@ void run_panel(const LinearRun& a, int64_t n, int64_t m0, int64_t m1) {
     unpack<F>(panel, c0, c1, unpacked);
     const int groups = static_cast<int>(c1 - c0) * (kChunk / F::kGroup);
     const char* next = chunk_at<F>(panel, c1) - F::kHeadBytes;  // in this panel or the one behind it
-    const int64_t part = (c1 - c0) * kChunkBytes<F> / tiles;
+    const int64_t part = (c1 - c0) / F::kSuper * kSuperBytes<F> / tiles;
     each_tile(
         0, rows, tiles, [&](int64_t i, int64_t first, int count) __attribute__((always_inline)) {
           t.y = a.y + (m0 + first) * a.ldy + n;

@@ -1,6 +1,6 @@
 // Activations to int8, one scale a row: what W8A8 and W4A8 prepare alike. Include inside the folder's
 // anonymous namespace.
-//   dynamic     scale = absmax / 127 (1 for a row of zeros), zero = 0
+//   dynamic     scale = absmax / 127 (1 for rows of zeros, or below 1.5e-36 throughout), zero = 0
 //   asymmetric  scale = (max - min) / 255 over the row and 0, zero = round(-128 - min / scale)
 //   fixed       scale and zero of the shape
 // A stored value is round(x / scale), ties to even, + zero, in -128..127.
@@ -63,7 +63,9 @@ RowScale row_scale(const float* x, int64_t k, const LinearShape& shape) {
   const float most = largest(x, k);
   if (!(most <= 3.402823466e38f)) return {1.0f, 0, false};
   if (shape.x_scale != 0) return {shape.x_scale, shape.x_zero, true};
-  if (!(most > 0)) return {1.0f, 0, true};
+  // A scale below the smallest normal number is too coarse: values could leave -127..127, on which the sums
+  // in 16 bits of int4.inl and int8_blocks.inl count.
+  if (!(most >= 127 * 1.17549435e-38f)) return {1.0f, 0, true};
   if (!shape.x_asymmetric) return {most / 127.0f, 0, true};
   float low = 0, high = 0;
   for (int64_t kk = 0; kk < k; ++kk) {
@@ -156,22 +158,41 @@ int32_t total(__m256i a) {
 }
 #endif
 
-/// -8 times the sums of 32 values at i % 4 < 2 and of the others, as two int16 (int4.inl).
+/// Sums of the values at i % 4 < 2 and of the others.
+struct PairSums {
+  int low, high;
+};
+template <int kCount>
+PairSums pair_sums(const uint8_t* q) {
 #if defined(__AVX2__)
+  __m128i sums = _mm_setzero_si128();
+  for (int i = 0; i < kCount; i += 16)
+    sums = _mm_add_epi16(
+        sums, _mm_maddubs_epi16(_mm_set1_epi8(1), _mm_loadu_si128(reinterpret_cast<const __m128i*>(q + i))));
+  sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0x4e));
+  sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0xb1));
+  const int both = _mm_cvtsi128_si32(sums);
+  return {static_cast<int16_t>(both), both >> 16};
+#else
+  PairSums sums = {};
+  for (int i = 0; i < kCount; ++i) (i % 4 < 2 ? sums.low : sums.high) += static_cast<int8_t>(q[i]);
+  return sums;
+#endif
+}
+/// What two 16-bit lanes start at that add `offset` too much for each value: -offset times the sums.
+[[maybe_unused]] uint32_t pair_start(PairSums sums, int offset) {
+  return (static_cast<uint32_t>(-offset * sums.low) & 0xffffu) | static_cast<uint32_t>(-offset * sums.high)
+                                                                     << 16;
+}
+
+[[maybe_unused]] uint32_t minus_eight_sums(const uint8_t* q) { return pair_start(pair_sums<32>(q), 8); }
+#if defined(__AVX2__)
+/// The same of values in a register (int4.inl).
 [[maybe_unused]] OCTAVO_INLINE uint32_t minus_eight_sums(__m256i values) {
   const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(8), values);
   __m128i sums = _mm_add_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
   sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0x4e));
   sums = _mm_add_epi16(sums, _mm_shuffle_epi32(sums, 0xb1));
   return static_cast<uint32_t>(_mm_cvtsi128_si32(_mm_sub_epi16(_mm_setzero_si128(), sums)));
-}
-[[maybe_unused]] uint32_t minus_eight_sums(const uint8_t* q) {
-  return minus_eight_sums(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(q)));
-}
-#else
-[[maybe_unused]] uint32_t minus_eight_sums(const uint8_t* q) {
-  uint32_t low = 0, high = 0;
-  for (int i = 0; i < 32; ++i) (i % 4 < 2 ? low : high) += static_cast<uint32_t>(static_cast<int8_t>(q[i]));
-  return (-8 * low & 0xffffu) | -8 * high << 16;
 }
 #endif
