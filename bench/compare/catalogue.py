@@ -35,6 +35,8 @@ ROWS = [
     Row("octavo", "W4A8", 4, "{model}-hf", ("--quantization", "int4", *WHOLE)),
     Row("octavo", "Q4_0", 4, "{model}-q4_0.gguf"),
     Row("llama.cpp", "Q4_0", 4, "{model}-q4_0.gguf"),
+    Row("octavo", "Q4_K_M", 4, "{model}-q4_k_m.gguf"),
+    Row("llama.cpp", "Q4_K_M", 4, "{model}-q4_k_m.gguf"),
     Row("openvino", "INT4", 4, "{model}-ov-int4", ("bf16",)),
 ]
 
@@ -134,10 +136,10 @@ def _bars():
     for ours, share in (("BF16", 0.88), ("W8A8", 0.85), ("W4A8", 0.80)):
         yield Bar("1b1", f"octavo {ours}", "decode 1", "bandwidth", share)
     yield Bar("1b1", "octavo BF16", "prefill 512", "F32 FMA peak", 0.85)
-    pairs = {"BF16": "BF16", "W8A8": "Q8_0", "Q8_0": "Q8_0", "W4A8": "Q4_0", "Q4_0": "Q4_0"}
-    for workload, least in (("decode 1", {"BF16": 1.2, "W8A8": 1.2, "Q8_0": 1.2, "W4A8": 1.2, "Q4_0": 1.2}),
-                            ("prefill 512", {"BF16": 1.5, "W8A8": 1.6, "Q8_0": 1.6, "W4A8": 1.6, "Q4_0": 1.6}),
-                            ("decode 16", {"BF16": 1.8, "W8A8": 1.8, "Q8_0": 1.8, "W4A8": 1.6, "Q4_0": 1.6})):
+    pairs = {"BF16": "BF16", "W8A8": "Q8_0", "Q8_0": "Q8_0", "W4A8": "Q4_0", "Q4_0": "Q4_0", "Q4_K_M": "Q4_K_M"}
+    for workload, least in (("decode 1", {"BF16": 1.2, "W8A8": 1.2, "Q8_0": 1.2, "W4A8": 1.2, "Q4_0": 1.2, "Q4_K_M": 0}),
+                            ("prefill 512", {"BF16": 1.5, "W8A8": 1.6, "Q8_0": 1.6, "W4A8": 1.6, "Q4_0": 1.6, "Q4_K_M": 0}),
+                            ("decode 16", {"BF16": 1.8, "W8A8": 1.8, "Q8_0": 1.8, "W4A8": 1.6, "Q4_0": 1.6, "Q4_K_M": 0})):
         for ours, theirs in pairs.items():
             yield Bar("1b1", f"octavo {ours}", workload, f"llama.cpp {theirs}", least[ours])
     for ours in pairs:

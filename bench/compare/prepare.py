@@ -12,7 +12,7 @@ import engines
 import serving
 
 HERE = pathlib.Path(__file__).parent
-LLAMA_TARGETS = ["llama-batched-bench", "llama-server", "llama-bench"]
+LLAMA_TARGETS = ["llama-batched-bench", "llama-server", "llama-bench", "llama-quantize"]
 LLAMA_COMMON = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF",
                 f"-DCMAKE_PROJECT_INCLUDE={HERE / 'llama_unity.cmake'}"]
 LLAMA_BUILDS = {
@@ -128,6 +128,9 @@ class Preparer:
         for kind in FORMATS:
             path = self.models / f"{model}-{kind}.gguf"
             self.step(path.name, path, lambda path=path, kind=kind: self.model_tool("gguf", folder, vocabulary, path, kind))
+        path, quantise = self.models / f"{model}-q4_k_m.gguf", self.cache / "llamacpp" / "bin" / "llama-quantize"
+        if "llamacpp" in wanted:
+            self.step(path.name, path, lambda: self.run(quantise, self.models / f"{model}-bf16.gguf", path, "Q4_K_M", self.jobs))
         path = self.models / f"{model}-w8a8"
         if "vllm" in wanted:
             self.step(path.name, path, lambda path=path: self.run(self.octavo, "quantize", folder, path, "--scheme", "w8a8"))
