@@ -32,30 +32,38 @@ class Offline {
  public:
   explicit Offline(LoadedModel& model) : model_(model) {}
 
-  /// Prefill: prompts in, until each sequence has its first token. Decode: what comes after that moment.
+  /// Prefill: prompts in, until each sequence has its first token. Decode: what comes after that moment while
+  /// all of them run (the first ones have had more tokens by then, and end sooner), or all of it if one has
+  /// ended.
   Json run(const Case& c) {
     const double start = steady_seconds();
     submit(c);
-    int64_t decoded_before = -1;
-    double first = 0;
+    Mark first, last;
     while (!all([](const TokenStream& stream) { return stream.finished(); })) {
       model_.frontend->wait(0.5);
-      if (decoded_before >= 0 || !all([](const TokenStream& stream) { return stream.size() > 0; })) continue;
-      decoded_before = tokens();
-      first = steady_seconds();
+      if (first.seconds == 0 && all([](const TokenStream& stream) { return stream.size() > 0; }))
+        first = mark();
+      if (first.seconds > 0 && all([](const TokenStream& stream) { return !stream.finished(); }))
+        last = mark();
     }
-    double last = 0;
-    for (const auto& stream : streams_) last = std::max(last, stream->info().last_token);
+    if (last.tokens <= first.tokens) last = mark();
     Json out{{"sequences", c.sequences},
              {"prompt", c.prompt},
              {"generate", c.generate},
-             {"prefill_tokens_per_s", static_cast<double>(c.sequences * c.prompt) / (first - start)}};
+             {"prefill_tokens_per_s", static_cast<double>(c.sequences * c.prompt) / (first.seconds - start)}};
     if (c.generate > 0)
-      out["decode_tokens_per_s"] = static_cast<double>(tokens() - decoded_before) / (last - first);
+      out["decode_tokens_per_s"] =
+          static_cast<double>(last.tokens - first.tokens) / (last.seconds - first.seconds);
     return out;
   }
 
  private:
+  struct Mark {
+    double seconds = 0;
+    int64_t tokens = 0;
+  };
+  Mark mark() const { return {steady_seconds(), tokens()}; }
+
   void submit(const Case& c) {
     streams_.clear();
     std::uniform_int_distribution<int32_t> pick(

@@ -79,7 +79,7 @@ WORKLOADS = [
     Workload("decode 64", 64, 16, 16),
     Workload("decode 1 at 512", 1, 512, 32),
     Workload("decode 1 at 4096", 1, 4096, 32),
-    Workload("decode 16 at 512", 16, 512, 16),
+    Workload("decode 16 at 512", 16, 512, 96),
     Workload("prefill 128", 1, 128, 0),
     Workload("prefill 512", 1, 512, 0, quick=("octavo", "llama.cpp")),
     Workload("prefill 2048", 1, 2048, 0),
