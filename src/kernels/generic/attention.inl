@@ -10,9 +10,8 @@
 // SmolLM2 in bfloat16 is 0.58 then, 0.20 with float32 queries; transformers' own bfloat16 is off by 2.1.)
 //
 // A row's result depends on that row alone:
-//   - each score is one fma chain over dims, each output one over keys, in rising order in any tile (with
-//   kDot
-//     chains of pairs, or of AMX's steps of 32, which start at multiples of 32);
+//   - each score is one fma chain over dims, each output one over keys, in rising order in any tile; with
+//     kDot a chain of pairs, or of AMX's steps of 32, which start at multiples of 32;
 //   - the running maximum moves at multiples of kPanel keys and the accumulator restarts at multiples of
 //     kSplitKeys, counted from position 0; fold() joins splits in order, in attend() and merge() alike;
 //   - a key that a row does not see has weight exactly +0, so it may be computed or skipped. Slots that no

@@ -236,15 +236,8 @@ void run(const LinearRun& a) {
 
 size_t nothing_prepared(int64_t, const LinearShape&) { return 0; }
 
-/// "q4_k avx2 3x4"
-struct Name {
-  char text[24] = {};
-  constexpr Name(const char* format, const char* suffix) {
-    int at = 0;
-    for (; *format; ++format) text[at++] = *format;
-    for (; *suffix; ++suffix) text[at++] = *suffix;
-  }
-};
+#include "kernels/generic/kernel_name.inl"
+
 template <class F>
 constexpr Name kKernelName(F::kName, kSuffix);
 

@@ -19,33 +19,50 @@ namespace {
 using kernels::WeightFormat;
 using test::golden;
 
-/// Expects the kernels' weights, read with unit vectors, to be those of the decoded weight.
+/// A weight's rows as kernels pack them, and decoded.
+struct Rows {
+  std::vector<float> scratch, decoded;
+  kernels::WeightRows stored, plain;
+
+  explicit Rows(HostWeight& weight) : scratch(weight.n * weight.k), decoded(weight.n * weight.k) {
+    weight.read_rows(0, weight.n, scratch.data(), stored);
+    const WeightFormat format = std::exchange(weight.format, WeightFormat::kF32);
+    weight.read_rows(0, weight.n, decoded.data(), plain);
+    weight.format = format;
+  }
+};
+
+/// A kernel's weights [k, n], read with unit vectors.
+std::vector<float> weights_of(const kernels::LinearKernel& kernel, const HostWeight& weight,
+                              const kernels::WeightRows& stored) {
+  const int64_t n = weight.n, k = weight.k;
+  const kernels::LinearShape shape{n, k, weight.group};
+  std::vector<std::byte> packed(kernel.packed_bytes(shape)), prepared(kernel.prepared_bytes(k, shape));
+  kernel.pack(stored, 0, n, shape, packed.data());
+  std::vector<float> x(k * k), y(k * n);
+  for (int64_t i = 0; i < k; ++i) x[i * k + i] = 1;
+  if (kernel.prepare) kernel.prepare(x.data(), k, 0, k, k, shape, prepared.data());
+  kernels::LinearRun run{};
+  run.packed = packed.data(), run.prepared = prepared.data();
+  run.x = x.data(), run.ldx = k, run.y = y.data(), run.ldy = n;
+  run.shape = shape;
+  run.m = run.m1 = k, run.n1 = n;
+  kernel.run(run);
+  return y;
+}
+
+/// Expects the kernels' weights to be those of the decoded weight.
 void expect_decoded_weights(HostWeight& weight) {
   ASSERT_TRUE(weight.runs_as_stored()) << weight.name;
   const int64_t n = weight.n, k = weight.k;
-  kernels::WeightRows stored, plain;
-  std::vector<float> scratch(n * k), decoded(n * k);
-  weight.read_rows(0, n, scratch.data(), stored);
-  const WeightFormat format = std::exchange(weight.format, WeightFormat::kF32);
-  weight.read_rows(0, n, decoded.data(), plain);
-  weight.format = format;
+  const Rows rows(weight);
   for (const char* const* isa = kernels::available(); *isa; ++isa) {
-    const kernels::LinearKernel& kernel = kernels::select(*isa).linear[static_cast<int>(format)];
-    const kernels::LinearShape shape{n, k, weight.group};
-    std::vector<std::byte> packed(kernel.packed_bytes(shape));
-    kernel.pack(stored, 0, n, shape, packed.data());
-    std::vector<float> x(k * k), y(k * n);
-    for (int64_t i = 0; i < k; ++i) x[i * k + i] = 1;
-    kernels::LinearRun run{};
-    run.packed = packed.data();
-    run.x = x.data(), run.ldx = k, run.y = y.data(), run.ldy = n;
-    run.shape = shape;
-    run.m = run.m1 = k, run.n1 = n;
-    kernel.run(run);
+    const kernels::LinearKernel& kernel = kernels::select(*isa).linear[static_cast<int>(weight.format)];
+    const std::vector<float> y = weights_of(kernel, weight, rows.stored);
     for (int64_t row = 0; row < n; ++row)
       for (int64_t j = 0; j < k; ++j) {
         const int64_t from = weight.permutation.empty() ? j : weight.permutation[j];
-        ASSERT_EQ(y[j * n + row], plain.values[row * k + from])
+        ASSERT_EQ(y[j * n + row], rows.plain.values[row * k + from])
             << kernel.name << ", " << weight.name << " row " << row << " input " << j;
       }
   }
@@ -55,32 +72,17 @@ void expect_decoded_weights(HostWeight& weight) {
 /// two terms are added apart, so the last bits differ.
 void expect_decoded_int8_weights(HostWeight& weight) {
   const int64_t n = weight.n, k = weight.k;
-  kernels::WeightRows stored, plain;
-  std::vector<float> scratch(n * k), decoded(n * k);
-  weight.read_rows(0, n, scratch.data(), stored);
-  const WeightFormat format = std::exchange(weight.format, WeightFormat::kF32);
-  weight.read_rows(0, n, decoded.data(), plain);
+  const Rows rows(weight);
   const int64_t elements = info(weight.values.dtype).block_elements;
   std::vector<float> most(n * k / elements);  // of a block
   for (int64_t i = 0; i < n * k; ++i)
-    most[i / elements] = std::max(most[i / elements], std::abs(plain.values[i]));
+    most[i / elements] = std::max(most[i / elements], std::abs(rows.plain.values[i]));
   for (const char* const* isa = kernels::available(); *isa; ++isa) {
-    const kernels::LinearKernel& kernel = kernels::select(*isa).linear[static_cast<int>(format)];
-    const kernels::LinearShape shape{n, k, weight.group};
-    std::vector<std::byte> packed(kernel.packed_bytes(shape) + 64), prepared(kernel.prepared_bytes(k, shape));
-    kernel.pack(stored, 0, n, shape, packed.data());
-    std::vector<float> x(k * k), y(k * n);
-    for (int64_t i = 0; i < k; ++i) x[i * k + i] = 1;
-    kernel.prepare(x.data(), k, 0, k, k, shape, prepared.data());
-    kernels::LinearRun run{};
-    run.packed = packed.data(), run.prepared = prepared.data();
-    run.y = y.data(), run.ldy = n;
-    run.shape = shape;
-    run.m = run.m1 = k, run.n1 = n;
-    kernel.run(run);
+    const kernels::LinearKernel& kernel = kernels::select(*isa).linear[static_cast<int>(weight.format)];
+    const std::vector<float> y = weights_of(kernel, weight, rows.stored);
     for (int64_t row = 0; row < n; ++row)
       for (int64_t j = 0; j < k; ++j)
-        ASSERT_NEAR(y[j * n + row], plain.values[row * k + j], 2e-6f * most[(row * k + j) / elements])
+        ASSERT_NEAR(y[j * n + row], rows.plain.values[row * k + j], 2e-6f * most[(row * k + j) / elements])
             << kernel.name << ", " << weight.name << " row " << row << " input " << j;
   }
 }
