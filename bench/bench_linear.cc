@@ -1,15 +1,17 @@
 // The linear layers of a Llama of 1.1 G parameters as fractions of this machine's limits, per level and
 // format:
-//   bench_linear [--isa avx2] [--format f32|bf16|w8a8|w4a8] [--group 32] [--layers 16] [--rows 1,16,512]
+//   bench_linear [--isa avx2] [--format bf16] [--group 32] [--layers 16] [--rows 1,16,512]
 //                [--repeats 20] [--cached 512x2048]
 // A pass runs qkv, o, gate-up and down of every layer and the head: weights come from memory, not from a
 // cache. With --cached NxK one core runs one layer of that size from its caches, 64 columns at a time, and
 // the best of each such piece counts: a figure that a busy machine gives too.
 #include <algorithm>
+#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "bench/probes.h"
 #include "ops/linear.h"
@@ -57,30 +59,59 @@ Options parse(int argc, char** argv) {
 
 constexpr int64_t kHidden = 2048, kIntermediate = 8192, kVocab = 49152, kQkv = 3072;
 
-kernels::WeightFormat format_of(const std::string& name) {
-  using kernels::WeightFormat;
-  if (name == "f32") return WeightFormat::kF32;
-  if (name == "bf16") return WeightFormat::kBF16;
-  if (name == "w8a8") return WeightFormat::kW8A8;
-  if (name == "w4a8") return WeightFormat::kW4A8;
-  if (name == "q8a8") return WeightFormat::kQ8A8;
-  if (name == "q4a8") return WeightFormat::kQ4A8;
-  throw Error("--format: ", name, ", expected f32, bf16, w8a8, w4a8, q8a8 or q4a8");
+/// How weights of a format are made up: floats, integers of `bits` with a scale for every `group` inputs (0:
+/// for a row), or GGUF's `blocks`.
+struct Format {
+  const char* name;
+  kernels::WeightFormat format;
+  int bits = 0;
+  int64_t group = 0;
+  DType blocks = DType::kF32;
+};
+using kernels::WeightFormat;
+constexpr Format kFormats[] = {
+    {"f32", WeightFormat::kF32},
+    {"bf16", WeightFormat::kBF16},
+    {"w8a8", WeightFormat::kW8A8, 8},
+    {"w4a8", WeightFormat::kW4A8, 4, 32},
+    {"q8a8", WeightFormat::kQ8A8, 8, 32},
+    {"q4a8", WeightFormat::kQ4A8, 4, 32},
+    {"w4a16", WeightFormat::kW4A16, 4, 32},
+    {"w8a16", WeightFormat::kW8A16, 8},
+    {"fp8", WeightFormat::kFP8, 8},
+    {"mxfp4", WeightFormat::kMXFP4, 0, 0, DType::kMXFP4},
+    {"iq4_nl", WeightFormat::kIQ4_NL, 0, 0, DType::kIQ4_NL},
+    {"q4_k", WeightFormat::kQ4_KA8, 0, 0, DType::kQ4_K},
+    {"q6_k", WeightFormat::kQ6_KA8, 0, 0, DType::kQ6_K},
+};
+
+const Format& format_of(const std::string& name) {
+  std::string known;
+  for (const Format& format : kFormats) {
+    if (name == format.name) return format;
+    known += (known.empty() ? "" : ", ") + std::string(format.name);
+  }
+  throw Error("--format: ", name, ", expected one of ", known);
 }
 
-/// Random floats (bits 0), or integers of 4 or 8 bits with their scales.
-void random_rows(const kernels::LinearShape& shape, int bits, int64_t n0, int64_t n1, float* scratch,
-                 kernels::WeightRows& rows) {
+void random_rows(const Format& format, const kernels::LinearShape& shape, int64_t n0, int64_t n1,
+                 float* scratch, kernels::WeightRows& rows) {
   uint32_t state = static_cast<uint32_t>(n0 * 2654435761u + 1);
   const int64_t count = (n1 - n0) * shape.k;
   auto next = [&] { return static_cast<int32_t>(state = state * 1664525u + 1013904223u); };
-  if (bits == 0) {
+  if (format.blocks != DType::kF32) {  // one byte throughout: its float16s are normal numbers
+    rows.block_row_bytes = shape.k / info(format.blocks).block_elements * info(format.blocks).block_bytes;
+    rows.blocks = reinterpret_cast<std::byte*>(scratch);
+    std::memset(scratch, 0x33, (n1 - n0) * rows.block_row_bytes);
+    return;
+  }
+  if (format.bits == 0) {
     for (int64_t i = 0; i < count; ++i) scratch[i] = static_cast<float>(next()) * 0x1p-36f;
     rows.values = scratch;
     return;
   }
   int8_t* q = reinterpret_cast<int8_t*>(scratch);
-  for (int64_t i = 0; i < count; ++i) q[i] = static_cast<int8_t>(next() >> (32 - bits));
+  for (int64_t i = 0; i < count; ++i) q[i] = static_cast<int8_t>(next() >> (32 - format.bits));
   float* scales = scratch + count / 4 + 1;
   std::fill(scales, scales + (n1 - n0) * (shape.k / shape.group), 0x1p-9f);
   rows.q = q;
@@ -88,13 +119,16 @@ void random_rows(const kernels::LinearShape& shape, int bits, int64_t n0, int64_
 }
 
 Linear random_linear(OpContext& ctx, const Options& o, int64_t n, int64_t k) {
+  const Format& format = format_of(o.format);
   LinearPart part;
-  part.format = format_of(o.format);
-  const int bits = o.format[0] == 'f' || o.format[0] == 'b' ? 0 : o.format[1] - '0';
-  part.shape = {n, k, o.format[0] == 'q' ? 32 : bits == 4 && o.group ? o.group : k};
+  part.format = format.format;
+  const int64_t group = format.format == WeightFormat::kW4A8 ? o.group : format.group;
+  part.shape = {n, k, group ? group : k};
   part.shape.half_scales = true;
-  part.rows = [bits, shape = part.shape](int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows) {
-    random_rows(shape, bits, n0, n1, scratch, rows);
+  part.bf16_products = true;
+  part.rows = [&format, shape = part.shape](int64_t n0, int64_t n1, float* scratch,
+                                            kernels::WeightRows& rows) {
+    random_rows(format, shape, n0, n1, scratch, rows);
   };
   return Linear::build(ctx, {part});
 }

@@ -1,7 +1,7 @@
 """Static bounds of the linear kernels on machines that are not here: port_bounds.py BUILD [--all].
 
-Takes the innermost loop with the most products for a load (that of large batches; the others are bound by memory) from each
-kernel object's disassembly and counts its micro-operations by the execution ports that can take them. The bound of a loop is
+Takes the innermost loop with the most products for a load or unpacking (that of large batches; the others are bound by memory)
+from each kernel object's disassembly and counts its micro-operations by the execution ports that can take them. The bound of a loop is
 the largest, over all sets of ports, of the micro-operations that can only go there divided by the number of the ports, or the
 front end's. `limit` is the bound of the products alone, with their accumulation and the conversion of integer sums, so limit
 / bound is the fraction of the arithmetic's port limit that the loop could reach with all operands in L1: caches,
@@ -126,9 +126,9 @@ def products_of(loop):
 
 
 def reuse(loop):
-    """Products for a load; 0 if there are none."""
-    loads = sum(count for text in loop for kind, count in kinds(text)[0] if kind == "load")
-    return products_of(loop) / max(1, loads)
+    """Products for an operation that fetches or unpacks operands; 0 if there are none."""
+    fetching = ("load", "shuffle", "shift", "logic")
+    return products_of(loop) / max(1, sum(count for text in loop for kind, count in kinds(text)[0] if kind in fetching))
 
 
 def main():

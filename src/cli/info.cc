@@ -47,6 +47,10 @@ void print_kernels() {
   printf("; OCTAVO_ISA caps it)\n");
   for (int i = 0; i < kernels::kNumWeightFormats; ++i)
     if (table.linear[i].run) printf("  linear %-7s %s\n", kWeightFormats[i], table.linear[i].name);
+  for (int i = 0; i < kernels::kNumBlockFormats; ++i)
+    if (table.bf16_blocks[i].run != table.linear[kernels::kFirstBlockFormat + i].run)
+      printf("  linear %-7s %s (not with --dtype float32)\n", kWeightFormats[kernels::kFirstBlockFormat + i],
+             table.bf16_blocks[i].name);
   for (int i = 0; i < kernels::kNumKvFormats; ++i)
     if (table.attention[i].attend) printf("  attention %-4s %s\n", kKvFormats[i], table.attention[i].name);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "kernels/table.h"
 #include "kernels/test_levels.h"
 
@@ -108,6 +109,13 @@ struct Source {
   }
 };
 
+/// As the levels that multiply BF16 (which prepare rows) round weights and inputs; they take denormals for
+/// zeros.
+float as_multiplied(const LinearKernel& kernel, float x) {
+  if (!kernel.prepare) return x;
+  return std::abs(x) < 0x1p-126f ? 0 : to_float(to_bf16(x));
+}
+
 struct Packed {
   const LinearKernel& kernel;
   LinearShape shape;
@@ -123,6 +131,9 @@ struct Packed {
   void run(const float* x, int64_t ldx, int64_t m, float* y, bool accumulate, int64_t rows = 1 << 20,
            int64_t columns = 1 << 20) const {
     LinearRun a{};
+    std::vector<std::byte> prepared(kernel.prepared_bytes(m, shape));
+    if (kernel.prepare) kernel.prepare(x, ldx, 0, m, m, shape, prepared.data());
+    a.prepared = prepared.data();
     a.packed = bytes.data();
     a.x = x, a.ldx = ldx, a.y = y, a.ldy = shape.n + 3;
     a.bias = bias.empty() ? nullptr : bias.data();
@@ -156,15 +167,27 @@ std::vector<float> random(int64_t count, unsigned seed) {
   return out;
 }
 
-class LinearBlocks : public testing::TestWithParam<std::tuple<std::string, BlockCase>> {
+/// bf16: where BF16 may be multiplied.
+const LinearKernel& kernel_of(const KernelTable& table, WeightFormat format, bool bf16) {
+  const int i = static_cast<int>(format);
+  return bf16 ? table.bf16_blocks[i - kFirstBlockFormat] : table.linear[i];
+}
+
+struct Subject {
+  std::string isa;
+  BlockCase block_case;
+  bool bf16;
+};
+
+class LinearBlocks : public testing::TestWithParam<Subject> {
  protected:
-  const BlockCase& block_case() { return std::get<1>(GetParam()); }
-  const LinearKernel& kernel(const char* isa) {
-    return select(isa).linear[static_cast<int>(block_case().format)];
+  const BlockCase& block_case() { return GetParam().block_case; }
+  const LinearKernel& kernel() {
+    return kernel_of(select(GetParam().isa.c_str()), block_case().format, GetParam().bf16);
   }
-  const LinearKernel& kernel() { return kernel(std::get<0>(GetParam()).c_str()); }
+  const LinearKernel& exact() { return kernel_of(select("scalar"), block_case().format, false); }
   int64_t inputs(int64_t k) const {
-    const int64_t step = std::max<int64_t>(std::get<1>(GetParam()).elements, 32);
+    const int64_t step = std::max<int64_t>(GetParam().block_case.elements, 32);
     return (k + step - 1) / step * step;
   }
 };
@@ -174,7 +197,8 @@ TEST_P(LinearBlocks, EqualsItsWeightsInDouble) {
     const Source source(block_case(), n, inputs(k_least));
     const int64_t k = source.k;
     Packed packed(kernel(), source);
-    const std::vector<float> w = Packed(kernel("scalar"), source).weights();
+    std::vector<float> w = Packed(exact(), source).weights();
+    for (float& v : w) v = as_multiplied(kernel(), v);
     const std::vector<float> own = packed.weights();
     for (int64_t i = 0; i < n * k; ++i) ASSERT_EQ(own[i], w[i]) << "row " << i / k << " input " << i % k;
     for (int64_t m : {1, 2, 3, 5, 14}) {
@@ -189,7 +213,8 @@ TEST_P(LinearBlocks, EqualsItsWeightsInDouble) {
         for (int64_t c = 0; c < n + 3; ++c) {
           double want = before[r * (n + 3) + c], size = 0;
           for (int64_t i = 0; c < n && i < k; ++i) {
-            const double product = static_cast<double>(x[r * (k + 5) + i]) * w[c * k + i];
+            const double product =
+                static_cast<double>(as_multiplied(kernel(), x[r * (k + 5) + i])) * w[c * k + i];
             want += product, size += std::abs(product);
           }
           if (c < n) want += packed.bias[c];
@@ -247,18 +272,22 @@ TEST_P(LinearBlocks, BadValuesStayInTheirRow) {
   }
 }
 
-std::vector<std::tuple<std::string, BlockCase>> own_kernels() {
-  std::vector<std::tuple<std::string, BlockCase>> out;
-  for (const BlockCase& c : cases())
+std::vector<Subject> own_kernels() {
+  std::vector<Subject> out;
+  for (const BlockCase& c : cases()) {
     for (const std::string& isa :
-         test_levels([&](const KernelTable& t) { return t.linear[static_cast<int>(c.format)].run; }))
-      out.emplace_back(isa, c);
+         test_levels([&](const KernelTable& t) { return kernel_of(t, c.format, false).run; }))
+      out.push_back({isa, c, false});
+    for (const std::string& isa :
+         test_levels([&](const KernelTable& t) { return kernel_of(t, c.format, true).run; }))
+      if (kernel_of(select(isa.c_str()), c.format, true).prepare) out.push_back({isa, c, true});
+  }
   return out;
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LinearBlocks);  // OCTAVO_TEST_LEVELS may leave none
 INSTANTIATE_TEST_SUITE_P(Levels, LinearBlocks, testing::ValuesIn(own_kernels()), [](const auto& p) {
-  return std::get<0>(p.param) + "_" + std::get<1>(p.param).name;
+  return p.param.isa + (p.param.bf16 ? "_rounded_" : "_") + p.param.block_case.name;
 });
 
 }  // namespace

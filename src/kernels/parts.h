@@ -12,6 +12,7 @@ struct KernelParts {
   const LinearKernel* linear[kNumWeightFormats] = {};  ///< in the order of WeightFormat
   const LinearKernel* int8_blocks = nullptr;           ///< array of all formats from kFirstInt8Block on
   const LinearKernel* blocks = nullptr;  ///< array of all formats from kFirstBlockFormat on, in their order
+  const LinearKernel* bf16_blocks = nullptr;             ///< the same with BF16 products; `blocks` if null
   const AttentionKernel* attention[kNumKvFormats] = {};  ///< in the order of KvFormat
   const ElementwiseKernels* elementwise = nullptr;
   const SamplingKernels* sampling = nullptr;
@@ -60,12 +61,14 @@ extern const LinearKernel linear_int8_blocks[];
 namespace avx512_bf16 {
 extern const KernelParts parts;
 extern const LinearKernel linear_bf16;
+extern const LinearKernel linear_blocks[];
 extern const AttentionKernel attention_bf16;
 }  // namespace avx512_bf16
 
 namespace amx {
 extern const KernelParts parts;
 extern const LinearKernel linear_bf16, linear_w8a8, linear_w4a8;
+extern const LinearKernel linear_blocks[];
 extern const AttentionKernel attention_bf16;
 }  // namespace amx
 

@@ -49,8 +49,9 @@ void overlay(KernelTable& table, const KernelParts& parts) {
     if (parts.linear[i] && parts.linear[i]->run) table.linear[i] = *parts.linear[i];
   for (int i = 0; parts.int8_blocks && i < kNumInt8Blocks; ++i)
     table.linear[kFirstInt8Block + i] = parts.int8_blocks[i];
-  for (int i = kFirstBlockFormat; parts.blocks && i < kNumWeightFormats; ++i)
-    table.linear[i] = parts.blocks[i - kFirstBlockFormat];
+  for (int i = 0; parts.blocks && i < kNumBlockFormats; ++i)
+    table.linear[kFirstBlockFormat + i] = table.bf16_blocks[i] = parts.blocks[i];
+  for (int i = 0; parts.bf16_blocks && i < kNumBlockFormats; ++i) table.bf16_blocks[i] = parts.bf16_blocks[i];
   for (int i = 0; i < kNumKvFormats; ++i)
     if (parts.attention[i] && parts.attention[i]->attend) table.attention[i] = *parts.attention[i];
   overlay_functions(table.elementwise, parts.elementwise);

@@ -14,7 +14,8 @@ namespace octavo::kernels {
 /// float16 scale for 32 inputs, activations int8 with a scale for the same 32 (GGUF's Q8_0 and Q4_0 in int8
 /// arithmetic). From kQ4_1A8 on they are other block formats of GGUF in int8 arithmetic
 /// (generic/int8_blocks.inl), k a multiple of the file's block (32 or 256), from kW4A16 on weight-only block
-/// formats (generic/block_formats.inl): k is a multiple of 32, activations stay float32.
+/// formats (generic/block_formats.inl): k is a multiple of 32, activations stay float32 (but see
+/// KernelTable::bf16_blocks).
 enum class WeightFormat : uint8_t {
   kF32,
   kBF16,
@@ -55,6 +56,7 @@ inline constexpr int kNumWeightFormats = static_cast<int>(WeightFormat::kCount);
 inline constexpr int kFirstInt8Block = static_cast<int>(WeightFormat::kQ4_1A8);
 inline constexpr int kFirstBlockFormat = static_cast<int>(WeightFormat::kW4A16);
 inline constexpr int kNumInt8Blocks = kFirstBlockFormat - kFirstInt8Block;
+inline constexpr int kNumBlockFormats = kNumWeightFormats - kFirstBlockFormat;
 inline constexpr int kNumKvFormats = static_cast<int>(KvFormat::kCount);
 
 // ---- linear: y[m, n] = x[m, k] * W[n, k]^T (+ bias)
@@ -207,6 +209,9 @@ struct SamplingKernels {
 struct KernelTable {
   const char* isa;
   LinearKernel linear[kNumWeightFormats];
+  /// The weight-only formats where BF16 may be multiplied: weights and activations rounded to BF16 at levels
+  /// with such products, at others as in `linear`.
+  LinearKernel bf16_blocks[kNumBlockFormats];
   AttentionKernel attention[kNumKvFormats];
   ElementwiseKernels elementwise;
   SamplingKernels sampling;

@@ -117,7 +117,8 @@ Linear Loader::pack(Pending& pending) {
     auto rows = [&weight](int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& out) {
       weight.read_rows(n0, n1, scratch, out);
     };
-    parts.push_back({weight.format, weight.shape(), rows, std::move(pending.biases[i])});
+    parts.push_back({weight.format, weight.shape(), rows, std::move(pending.biases[i]),
+                     options_.dtype == WeightFormat::kBF16});
   }
   return Linear::build(ctx_, parts, permutation);
 }

@@ -149,9 +149,15 @@ std::vector<LinearPart> normalised(const std::vector<LinearPart>& parts) {
 }
 
 bool same_segment(const LinearPart& a, const LinearPart& b) {
-  return a.format == b.format && a.shape.group == b.shape.group && a.shape.x_scale == b.shape.x_scale &&
-         a.shape.x_zero == b.shape.x_zero && a.shape.x_asymmetric == b.shape.x_asymmetric &&
-         a.shape.half_scales == b.shape.half_scales && a.shape.has_zeros == b.shape.has_zeros;
+  return a.format == b.format && a.bf16_products == b.bf16_products && a.shape.group == b.shape.group &&
+         a.shape.x_scale == b.shape.x_scale && a.shape.x_zero == b.shape.x_zero &&
+         a.shape.x_asymmetric == b.shape.x_asymmetric && a.shape.half_scales == b.shape.half_scales &&
+         a.shape.has_zeros == b.shape.has_zeros;
+}
+
+const kernels::LinearKernel& kernel_of(const kernels::KernelTable& table, const LinearPart& part) {
+  const int format = static_cast<int>(part.format), block = format - kernels::kFirstBlockFormat;
+  return part.bf16_products && block >= 0 ? table.bf16_blocks[block] : table.linear[format];
 }
 
 LinearSegment build_segment(OpContext& ctx, std::span<const LinearPart> parts, int64_t first) {
@@ -159,7 +165,7 @@ LinearSegment build_segment(OpContext& ctx, std::span<const LinearPart> parts, i
   out.first = first;
   out.format = parts[0].format;
   out.shape = parts[0].shape;
-  out.kernel = &ctx.kernels.linear[static_cast<int>(out.format)];
+  out.kernel = &kernel_of(ctx.kernels, parts[0]);
   if (!out.kernel->run) throw Error("no kernel for this weight format on ", ctx.kernels.isa);
   out.shape.n = 0;
   for (const LinearPart& part : parts) out.shape.n += part.shape.n;

@@ -34,7 +34,8 @@ struct LinearPart {
   /// Fills `rows` for output rows [n0, n1) of this part; may use `scratch` [(n1 - n0) * k floats]. Called
   /// concurrently.
   std::function<void(int64_t n0, int64_t n1, float* scratch, kernels::WeightRows& rows)> rows;
-  std::vector<float> bias;  ///< [n] or empty
+  std::vector<float> bias;     ///< [n] or empty
+  bool bf16_products = false;  ///< weight-only formats may multiply BF16 (KernelTable::bf16_blocks)
 };
 
 /// Output rows [first, first + shape.n) of a Linear, all of one format.

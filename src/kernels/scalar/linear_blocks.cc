@@ -9,7 +9,11 @@ constexpr char kSuffix[] = " scalar 2x4";
 
 #include "kernels/generic/block_formats.inl"
 
+#include "kernels/generic/float_products.inl"
+
 #include "kernels/generic/linear_blocks.inl"
+
+#include "kernels/generic/block_kernels.inl"
 }  // namespace
 
 #include "kernels/generic/block_list.inl"

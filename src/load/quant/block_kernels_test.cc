@@ -51,19 +51,31 @@ std::vector<float> weights_of(const kernels::LinearKernel& kernel, const HostWei
   return y;
 }
 
+/// A weight as a kernel multiplies it: levels that multiply BF16 (which prepare rows) round it, and take
+/// denormals for zeros.
+float as_multiplied(const kernels::LinearKernel& kernel, float w) {
+  if (!kernel.prepare) return w;
+  return std::abs(w) < 0x1p-126f ? 0 : to_float(to_bf16(w));
+}
+
 /// Expects the kernels' weights to be those of the decoded weight.
 void expect_decoded_weights(HostWeight& weight) {
   ASSERT_TRUE(weight.runs_as_stored()) << weight.name;
   const int64_t n = weight.n, k = weight.k;
   const Rows rows(weight);
+  const int format = static_cast<int>(weight.format);
+  std::vector<const kernels::LinearKernel*> all;
   for (const char* const* isa = kernels::available(); *isa; ++isa) {
-    const kernels::LinearKernel& kernel = kernels::select(*isa).linear[static_cast<int>(weight.format)];
-    const std::vector<float> y = weights_of(kernel, weight, rows.stored);
+    all.push_back(&kernels::select(*isa).linear[format]);
+    all.push_back(&kernels::select(*isa).bf16_blocks[format - kernels::kFirstBlockFormat]);
+  }
+  for (const kernels::LinearKernel* kernel : all) {
+    const std::vector<float> y = weights_of(*kernel, weight, rows.stored);
     for (int64_t row = 0; row < n; ++row)
       for (int64_t j = 0; j < k; ++j) {
         const int64_t from = weight.permutation.empty() ? j : weight.permutation[j];
-        ASSERT_EQ(y[j * n + row], rows.plain.values[row * k + from])
-            << kernel.name << ", " << weight.name << " row " << row << " input " << j;
+        ASSERT_EQ(y[j * n + row], as_multiplied(*kernel, rows.plain.values[row * k + from]))
+            << kernel->name << ", " << weight.name << " row " << row << " input " << j;
       }
   }
 }
