@@ -112,6 +112,8 @@ void random_rows(const Format& format, const kernels::LinearShape& shape, int64_
   }
   int8_t* q = reinterpret_cast<int8_t*>(scratch);
   for (int64_t i = 0; i < count; ++i) q[i] = static_cast<int8_t>(next() >> (32 - format.bits));
+  if (format.format == WeightFormat::kFP8)  // as of a real matrix, few of which are subnormal
+    for (int64_t i = 0; i < count; ++i) q[i] |= 0x20;
   float* scales = scratch + count / 4 + 1;
   std::fill(scales, scales + (n1 - n0) * (shape.k / shape.group), 0x1p-9f);
   rows.q = q;

@@ -14,7 +14,7 @@ namespace octavo::kernels {
 /// float16 scale for 32 inputs, activations int8 with a scale for the same 32 (GGUF's Q8_0 and Q4_0 in int8
 /// arithmetic). From kQ4_1A8 on they are other block formats of GGUF in int8 arithmetic
 /// (generic/int8_blocks.inl), k a multiple of the file's block (32 or 256), from kW4A16 on weight-only block
-/// formats (generic/block_formats.inl): k is a multiple of 32, activations stay float32 (but see
+/// formats (generic/float_blocks.inl): k is a multiple of 32, activations stay float32 (but see
 /// KernelTable::bf16_blocks).
 enum class WeightFormat : uint8_t {
   kF32,

@@ -61,14 +61,11 @@ constexpr BlockFormat kBlockFormats[] = {
     {DType::kIQ4_NL, kernels::WeightFormat::kIQ4_NL}, {DType::kMXFP4, kernels::WeightFormat::kMXFP4},
 };
 
-/// Whether the weight-only kernels hold the layer exactly (kernels/generic/block_formats.inl): whole chunks
-/// of 32, groups that cut superblocks of 256 evenly, and for integers scales of float16's or bfloat16's
-/// precision.
+/// Whether the weight-only kernels hold the layer exactly (kernels/generic/panel_blocks.inl): groups of whole
+/// chunks of 32, and for integers scales of float16's or bfloat16's precision.
 bool fits_block_kernel(const HostWeight& weight) {
   using kernels::WeightFormat;
-  const int64_t group = weight.group;
-  const bool groups = group == weight.k || group == 32 || group == 64 || group == 128 || group % 256 == 0;
-  if (weight.k % 32 || !groups) return false;
+  if (weight.k % 32 || weight.group % 32) return false;
   if (weight.format == WeightFormat::kFP8) return true;
   const float* scales = weight.scales.as<float>();
   return std::all_of(scales, scales + weight.scales.shape.elements(),

@@ -1,166 +1,131 @@
-// Weight-only formats by TDPBF16PS. Decoded weights and activations are rounded to BF16, as at the
-// avx512_bf16 level. A tile of A is 16 outputs by a chunk of 32 inputs, just as they are decoded, one of B a
-// chunk of 16 rows of x, which prepare() interleaves; so sums come out transposed, once for all of k.
-//   prepared   blocks of 16 rows: [k / 32][16 pairs of inputs][16 rows][2], absent rows zero
-//   decoded    [2][chunks][16 outputs][32], in L1 while the rows pass
-//   sums       [blocks of rows][2] tiles of [16 outputs][16 rows]
+// Weight-only formats by TDPBF16PS. A panel's codes are unpacked to BF16 pairs, which are tiles of B as they
+// lie; a tile of A is 16 prepared rows. A group of 32 inputs (or 16) is one tile product, whose sums are then
+// folded into the results of its rows. Four groups at once hide the product's latency.
 //
-// Static bound (Sapphire Rapids) with 192 rows and 4-bit weights: 32 outputs by 8 chunks are 256 chunks to
-// decode, 8 to 10 cycles each, beside 12 x 16 tile products of 16 cycles (3072): 55 to 60 % of the tile unit,
-// more with more rows, and four times what VDPBF16PS could do.
+// Static bound (Sapphire Rapids) for 16 rows by 16 columns by 32 inputs: tile product 16 cycles, loads of A
+// and B 24 (a row of A lies across two lines), of sums and start values 16, one store a cycle 16, additions
+// and multiply-adds 16 (24 with a minimum): 67 %, where VDPBF16PS takes 128 cycles. Unpacking, 2 to 3
+// operations a pair, adds 1/12 where all 192 rows of a piece pass it.
 #include "kernels/avx512/vec.h"
 #include "kernels/parts.h"
 
 namespace octavo::kernels::amx {
 namespace {
 using namespace avx512;
-constexpr char kSuffix[] = " amx 32x32, rounded to bf16";
-#include "kernels/avx512/codes.inl"
 
-#include "kernels/generic/block_formats.inl"
-
-#include "kernels/avx512/bf16_parts.inl"
-
-#include "kernels/generic/packed_blocks.inl"
+#include "kernels/avx512/bf16_blocks.inl"
 
 #include "kernels/amx/tile_ops.inl"
+constexpr char kSuffix[] = " amx 16x16, activations rounded to bf16";
 
-constexpr int kRowStep = kTileRows, kColumns = 2 * kTileRows;
-constexpr int64_t kDepthChunks = 8;  ///< decoded together: 16 KB
-constexpr int64_t kBlockTiles = 32;  ///< blocks of rows that share a decoding: their sums are 64 KB
+constexpr int kAtOnce = 4;  ///< groups
+constexpr int64_t kBlockRows = 192;
 
-int64_t block_bytes(const LinearShape& shape) { return shape.k / kChunk * kTileSize; }
+constexpr int kRowPadding = kTileRows - 1;  ///< tiles of A are read whole
 
-size_t prepared_bytes(int64_t m, const LinearShape& shape) {
-  return static_cast<size_t>((m + kTileRows - 1) / kTileRows * block_bytes(shape));
-}
+using Sums = float[kTileRows][kPanel];
 
-/// 16 x 16 lanes: lane j of vector i to lane i of vector j.
-OCTAVO_INLINE void transpose(__m512i (&v)[16]) {
-  __m512i t[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4)
-#pragma GCC unroll 2
-    for (int j = 0; j < 2; ++j) {
-      v[i + 2 * j] = _mm512_unpacklo_epi64(t[i + j], t[i + j + 2]);
-      v[i + 2 * j + 1] = _mm512_unpackhi_epi64(t[i + j], t[i + j + 2]);
-    }
-    // v[4 a + j] now has column 4 q + j of rows 4 a to 4 a + 3 in its quarter q.
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    const __m512i even = _mm512_shuffle_i32x4(v[j], v[4 + j], 0x88),
-                  odd = _mm512_shuffle_i32x4(v[j], v[4 + j], 0xdd),
-                  even2 = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0x88),
-                  odd2 = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0xdd);
-    t[j] = _mm512_shuffle_i32x4(even, even2, 0x88);
-    t[8 + j] = _mm512_shuffle_i32x4(even, even2, 0xdd);
-    t[4 + j] = _mm512_shuffle_i32x4(odd, odd2, 0x88);
-    t[12 + j] = _mm512_shuffle_i32x4(odd, odd2, 0xdd);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) v[i] = t[i];
-}
-
-/// Chunk `c` of `count` rows of x to a tile of B.
-void prepare_chunk(const float* x, int64_t ldx, int count, char* to) {
-  __m512i rows[kTileRows];
-  for (int r = 0; r < kTileRows; ++r) {
-    Vec part[1] = {zero()};
-    if (r < count) parts_of({load(x + r * ldx), load(x + r * ldx + kLanes)}, part);
-    rows[r] = _mm512_castps_si512(part[0].v);
-  }
-  transpose(rows);
-  for (int pair = 0; pair < kTileRows; ++pair) _mm512_store_si512(to + pair * kTileBytes, rows[pair]);
-}
-
-void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, const LinearShape& shape,
-             void* prepared) {
-  for (int64_t row = m0; row < m1; row += kTileRows) {
-    char* to = static_cast<char*>(prepared) + row / kTileRows * block_bytes(shape);
-    const int count = static_cast<int>(m1 - row < kTileRows ? m1 - row : kTileRows);
-    for (int64_t c = 0; c < shape.k / kChunk; ++c)
-      prepare_chunk(x + row * ldx + c * kChunk, ldx, count, to + c * kTileSize);
-  }
-}
-constexpr decltype(LinearKernel::prepare) kPrepare = prepare;
-
-using Decoded = Element[2][kDepthChunks][kTileRows][kChunk];
-
-/// Adds `chunks` chunks of 32 outputs for R blocks of rows to their sums, which are zero where `first`.
-template <int R>
-void multiply(const Decoded& weights, const char* x, int64_t ldx, int64_t chunks, bool first, char* sums) {
-  each<2 * R>([&]<int T>() {
-    if (first)
-      zero_tile<T>();
-    else
-      load_tile<T>(sums + T * kTileSize, kTileBytes);
-  });
-  for (int64_t c = 0; c < chunks; ++c, x += kTileSize) {
-    each<2>([&]<int a>() { load_tile<4 + a>(weights[a][c], kTileBytes); });
-    each<R>([&]<int r>() {
-      load_tile<6 + r>(x + r * ldx, kTileBytes);
-      each<2>([&]<int a>() { DotBF16::dot<2 * r + a, 4 + a, 6 + r>(); });
-    });
-  }
-  each<2 * R>([&]<int T>() { store_tile<T>(sums + T * kTileSize, kTileBytes); });
-}
-
-/// y of 16 outputs from n on and `count` rows += a tile of sums.
-void add_tile(const LinearRun& a, int64_t n, int64_t row, int count, const char* sums) {
-  const int columns = static_cast<int>(a.n1 - n < kTileRows ? a.n1 - n : kTileRows);
-  __m512i v[16];
-  for (int i = 0; i < 16; ++i) v[i] = _mm512_load_si512(sums + i * kTileBytes);
-  transpose(v);
-  for (int r = 0; r < count; ++r) {
-    float* y = a.y + (row + r) * a.ldy + n;
-    store_first(y, load_first(y, columns) + Vec{_mm512_castsi512_ps(v[r])}, columns);
-  }
-}
-
-/// Rows [m0, m1), at most kBlockTiles blocks of them, for kColumns outputs from n on.
+/// The sums of up to kAtOnce groups of the rows from `row` on.
 template <class F>
-void run_outputs(const LinearRun& a, int64_t n, int64_t m0, int64_t m1) {
-  alignas(64) char sums[kBlockTiles * 2 * kTileSize];
-  alignas(64) Decoded decoded;
-  const int64_t chunks = a.shape.k / kChunk, ldx = block_bytes(a.shape),
-                blocks = (m1 - m0 + kTileRows - 1) / kTileRows;
-  const char* x = static_cast<const char*>(a.prepared) + m0 / kTileRows * ldx;
-  for (int64_t first = 0; first < chunks; first += kDepthChunks) {
-    const int64_t end = chunks - first < kDepthChunks ? chunks : first + kDepthChunks;
-    decode<F>(a, n, kColumns, first, end, [&](int c, int64_t chunk, const Vec(&parts)[1]) {
-      store_part(decoded[c / kTileRows][chunk][c % kTileRows], parts[0]);
-    });
-    const char* from = x + first * kTileSize;
-    int64_t b = 0;
-    for (; b + 2 <= blocks; b += 2)
-      multiply<2>(decoded, from + b * ldx, ldx, end - first, first == 0, sums + 2 * b * kTileSize);
-    if (b < blocks)
-      multiply<1>(decoded, from + b * ldx, ldx, end - first, first == 0, sums + 2 * b * kTileSize);
-  }
-  for (int64_t b = 0; b < blocks; ++b)
-    for (int half = 0; half < 2 && n + half * kTileRows < a.n1; ++half) {
-      const int64_t row = m0 + b * kTileRows, left = m1 - row;
-      add_tile(a, n + half * kTileRows, row, static_cast<int>(left < kTileRows ? left : kTileRows),
-               sums + (2 * b + half) * kTileSize);
+OCTAVO_INLINE void multiply(const char* codes, const char* row, int64_t row_stride, int groups, Sums* sums) {
+  each<kAtOnce>([&]<int g>() __attribute__((always_inline)) {
+    if (g >= groups) return;
+    zero_tile<g>();
+    load_tile<4 + g % 2>(row + g * kRecordBytes<F::kGroup> + sizeof(GroupHeader), row_stride);
+    load_tile<6 + g % 2>(codes + g * F::kGroup * kPanel * 2, kTileBytes);
+    DotBF16::dot<g, 4 + g % 2, 6 + g % 2>();
+    store_tile<g>(sums[g], kTileBytes);
+  });
+}
+
+/// Adds `groups` groups to the results of `rows` rows, which wait in registers if kWhole: all of a tile.
+template <class F, bool kWhole>
+void run_groups(const Unpacked& w, const char* row, int64_t row_stride, int groups, int rows,
+                float (*results)[kPanel]) {
+  alignas(64) Sums sums[kAtOnce];
+  Vec kept[kTileRows];
+  if constexpr (kWhole)
+#pragma GCC unroll 16
+    for (int r = 0; r < kTileRows; ++r) kept[r] = load(results[r]);
+  for (int first = 0; first < groups; first += kAtOnce) {
+    const int count = groups - first < kAtOnce ? groups - first : kAtOnce;
+    const char* records = row + first * kRecordBytes<F::kGroup>;
+    multiply<F>(w.codes + first * F::kGroup * kPanel * 2, records, row_stride, count, sums);
+    for (int g = 0; g < count; ++g) {
+      const Vec a = load(w.a[first + g]), b = F::kMin ? load(w.b[first + g]) : zero();
+      auto fold = [&](int r, Vec result) __attribute__((always_inline)) {
+        const auto* header =
+            reinterpret_cast<const GroupHeader*>(records + r * row_stride + g * kRecordBytes<F::kGroup>);
+        result = fma(load(sums[g][r]) + broadcast(&header->start), a, result);
+        return F::kMin ? fma(b, broadcast(&header->sum), result) : result;
+      };
+      if constexpr (kWhole)
+#pragma GCC unroll 16
+        for (int r = 0; r < kTileRows; ++r) kept[r] = fold(r, kept[r]);
+      else
+        for (int r = 0; r < rows; ++r) store(results[r], fold(r, load(results[r])));
     }
+  }
+  if constexpr (kWhole)
+#pragma GCC unroll 16
+    for (int r = 0; r < kTileRows; ++r) store(results[r], kept[r]);
+}
+
+/// y = result + (addend + bias) of a panel's columns.
+void finish(const LinearRun& a, int64_t n, int64_t row, const float* result) {
+  const int columns = static_cast<int>(a.n1 - n < kPanel ? a.n1 - n : kPanel);
+  float* y = a.y + row * a.ldy + n;
+  const Vec bias = a.bias ? load_first(a.bias + n, columns) : zero();
+  const Vec start = a.accumulate ? add(load_first(y, columns), bias) : bias;
+  store_first(y, add(start, load(result)), columns);
+}
+
+/// Rows [m0, m1), at most kBlockRows of them, for the panel of columns from n on.
+template <class F>
+void run_panel(const LinearRun& a, int64_t n, int64_t m0, int64_t m1) {
+  constexpr int kOfChunk = kChunk / F::kGroup, kDepthChunks = kDepth / kChunk;
+  alignas(64) float results[kBlockRows][kPanel];
+  Unpacked unpacked;
+  const char* panel = static_cast<const char*>(a.packed) + n / kPanel * panel_bytes<F>(a.shape);
+  const int64_t stride = row_bytes<F::kGroup>(a.shape), chunks = a.shape.k / kChunk, rows = m1 - m0;
+  const char* prepared = static_cast<const char*>(a.prepared) + m0 * stride;
+  __builtin_memset(results, 0, rows * sizeof *results);
+  for (int64_t c0 = 0, c1; c0 < chunks; c0 = c1) {
+    c1 = c0 + kDepthChunks < chunks ? c0 + kDepthChunks : chunks;
+    unpack<F>(panel, c0, c1, a.shape, unpacked);
+    const int groups = static_cast<int>(c1 - c0) * kOfChunk;
+    const char* records = prepared + c0 * kOfChunk * kRecordBytes<F::kGroup>;
+    int64_t r = 0;
+    for (; r + kTileRows <= rows; r += kTileRows)
+      run_groups<F, true>(unpacked, records + r * stride, stride, groups, kTileRows, results + r);
+    if (r < rows)
+      run_groups<F, false>(unpacked, records + r * stride, stride, groups, static_cast<int>(rows - r),
+                           results + r);
+  }
+  for (int64_t r = 0; r < rows; ++r) finish(a, n, m0 + r, results[r]);
+}
+
+template <class F>
+void run_tiles(const LinearRun& a) {
+  const int64_t rows = a.m1 - a.m0, height = rows < kTileRows ? rows : kTileRows;
+  TileConfig config;
+  for (int t = 0; t < 8; ++t) {  // sums in tiles 0 to 3, A in 4 and 5, B in 6 and 7
+    const bool is_a = t == 4 || t == 5, is_b = t > 5;
+    config.row_bytes[t] = static_cast<uint16_t>(is_a ? F::kGroup * 2 : kTileBytes);
+    config.rows[t] = static_cast<uint8_t>(is_b ? F::kGroup / 2 : height);
+  }
+  load_config(config);
+  for (int64_t m0 = a.m0; m0 < a.m1; m0 += kBlockRows)
+    for (int64_t n = a.n0; n < a.n1; n += kPanel)
+      run_panel<F>(a, n, m0, m0 + kBlockRows < a.m1 ? m0 + kBlockRows : a.m1);
+  release_tiles();
 }
 
 template <class F>
 void run(const LinearRun& a) {
-  TileConfig config;
-  for (int t = 0; t < 8; ++t) config.row_bytes[t] = kTileBytes, config.rows[t] = kTileRows;
-  load_config(config);
-  start_y(a);
-  constexpr int64_t kRows = kBlockTiles * kTileRows;
-  for (int64_t m0 = a.m0; m0 < a.m1; m0 += kRows)
-    for (int64_t n = a.n0; n < a.n1; n += kColumns)
-      run_outputs<F>(a, n, m0, m0 + kRows < a.m1 ? m0 + kRows : a.m1);
-  release_tiles();
+  using Plain = typename Symmetric<F>::Format;
+  if (a.shape.has_zeros) return run_tiles<F>(a);
+  run_tiles<Plain>(a);
 }
 
 #include "kernels/generic/block_kernels.inl"

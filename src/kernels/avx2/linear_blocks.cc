@@ -3,15 +3,18 @@
 
 namespace octavo::kernels::avx2 {
 namespace {
-constexpr int kTileRows = 3, kTileColumns = 4;
-constexpr char kSuffix[] = " avx2 3x4";
 #include "kernels/avx2/codes.inl"
 
-#include "kernels/generic/block_formats.inl"
+#include "kernels/generic/float_elements.inl"
 
-#include "kernels/generic/float_products.inl"
+#include "kernels/generic/float_blocks.inl"
 
-#include "kernels/generic/linear_blocks.inl"
+#include "kernels/generic/float_units.inl"
+
+#include "kernels/avx2/tile_int8.inl"
+constexpr char kSuffix[] = " avx2 6x16";
+
+#include "kernels/generic/linear_panel_blocks.inl"
 
 #include "kernels/generic/block_kernels.inl"
 }  // namespace

@@ -12,9 +12,11 @@ namespace {
 #include "kernels/avx2/tile_int8.inl"
 constexpr char kSuffix[] = " int8 avx2 6x16";
 
-#include "kernels/generic/linear_int8_blocks.inl"
+#include "kernels/generic/int8_units.inl"
 
-#include "kernels/generic/int8_block_kernels.inl"
+#include "kernels/generic/linear_panel_blocks.inl"
+
+#include "kernels/generic/block_kernels.inl"
 }  // namespace
 
 #include "kernels/generic/int8_block_list.inl"

@@ -43,6 +43,8 @@ OCTAVO_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c
 OCTAVO_INLINE void fma_into(Vec& sum, Vec a, Vec b) {
   __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum.v) : "x"(a.v), "x"(b.v));
 }
+/// The same with one float for all lanes.
+OCTAVO_INLINE void fma_broadcast_into(Vec& sum, const float* a, Vec b) { fma_into(sum, broadcast(a), b); }
 OCTAVO_INLINE Vec fnma(Vec a, Vec b, Vec c) { return {_mm256_fnmadd_ps(a.v, b.v, c.v)}; }
 OCTAVO_INLINE Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.v, b.v)}; }
 OCTAVO_INLINE Vec min(Vec a, Vec b) { return {_mm256_min_ps(a.v, b.v)}; }

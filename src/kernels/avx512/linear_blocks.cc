@@ -3,15 +3,18 @@
 
 namespace octavo::kernels::avx512 {
 namespace {
-constexpr int kTileRows = 3, kTileColumns = 8;
-constexpr char kSuffix[] = " avx512 3x8";
 #include "kernels/avx512/codes.inl"
 
-#include "kernels/generic/block_formats.inl"
+#include "kernels/generic/float_elements.inl"
 
-#include "kernels/generic/float_products.inl"
+#include "kernels/generic/float_blocks.inl"
 
-#include "kernels/generic/linear_blocks.inl"
+#include "kernels/generic/float_units.inl"
+
+#include "kernels/avx512/tile4.inl"
+constexpr char kSuffix[] = " avx512 12x16";
+
+#include "kernels/generic/linear_panel_blocks.inl"
 
 #include "kernels/generic/block_kernels.inl"
 }  // namespace

@@ -1,4 +1,4 @@
-// All LinearKernels of block_formats.inl, in the order of WeightFormat. Include in the folder's namespace,
+// All LinearKernels of float_blocks.inl, in the order of WeightFormat. Include in the folder's namespace,
 // after its anonymous one, which ends with linear_blocks.inl.
 constinit const LinearKernel linear_blocks[kNumBlockFormats] = {
     kKernel<W4A16>, kKernel<W8A16>, kKernel<FP8>,  kKernel<MXFP4>, kKernel<Q8_0>,

@@ -1,68 +1,11 @@
-// 32 packed codes to floats, for block_formats.inl; every ISA folder has this file.
+// Scales and codes of packed panels (generic/panel_blocks.inl); every ISA folder has this file.
 //
-//   kCodeBias          what biased_codes() adds to every code
-//   kNibbleBias        what nibble_weights() adds to linear codes without a min
-//   element(p)         the element (0..31) whose code is stored in position p; planes are ordered by
-//   position: nibble_plane       16 bytes: position p in the low nibble of byte p, 16 + p in the high one
-//   pair_plane         8 bytes: position 8 j + i in bits 2j of byte i
-//   bit_plane          4 bytes: position 4 l + i in bit l of byte i
-//   join<s>(a, b)      a | b << s, each
-//   biased_codes       codes below 128 to floats, in the order of elements
-//   Table, looked_up   codes below 16 to the integers of a table
-//   nibble_weights     a nibble plane to weights: table[code] * a (+ b with kAdd)
-//   load_f16           kLanes float16s;  half_at: one
+//   load_f16           kLanes float16s
 //   load_field<s, m>   kLanes bytes b as floats (b >> s & m)
 //   load_split<m>      kLanes floats whose upper 16 bits stand in `high` and whose next 8, under mask m, in
-//   `rest` load_half_e8m0     kLanes bytes e as 2^(e - 128) add_sums           y[0..3] += sums of four Vecs,
-//   in a fixed order
-
-constexpr int kCodeBias = 0, kNibbleBias = 0;
-
-constexpr int element(int p) { return p; }
-
-struct Bytes {
-  uint8_t v[32];
-};
-
-OCTAVO_INLINE Bytes nibble_plane(const uint8_t* p) {
-  Bytes out;
-  for (int i = 0; i < 16; ++i) out.v[i] = p[i] & 15, out.v[16 + i] = p[i] >> 4;
-  return out;
-}
-OCTAVO_INLINE Bytes pair_plane(const uint8_t* p) {
-  Bytes out;
-  for (int i = 0; i < 32; ++i) out.v[i] = p[i % 8] >> (i / 8 * 2) & 3;
-  return out;
-}
-OCTAVO_INLINE Bytes bit_plane(const uint8_t* p) {
-  Bytes out;
-  for (int i = 0; i < 32; ++i) out.v[i] = p[i % 4] >> (i / 4) & 1;
-  return out;
-}
-template <int kShift>
-OCTAVO_INLINE Bytes join(Bytes low, Bytes high) {
-  for (int i = 0; i < 32; ++i) low.v[i] = static_cast<uint8_t>(low.v[i] | high.v[i] << kShift);
-  return low;
-}
-OCTAVO_INLINE void biased_codes(const Bytes& codes, Vec (&v)[8]) {
-  for (int i = 0; i < 32; ++i) v[i / 4].v[i % 4] = static_cast<float>(codes.v[i]);
-}
-
-struct Table {
-  float values[16];
-  constexpr explicit Table(const int8_t (&from)[16]) : values() {
-    for (int i = 0; i < 16; ++i) values[i] = from[i];
-  }
-};
-OCTAVO_INLINE void looked_up(const Bytes& codes, const Table& table, Vec (&v)[8]) {
-  for (int i = 0; i < 32; ++i) v[i / 4].v[i % 4] = table.values[codes.v[i]];
-}
-
-template <bool kLinear, bool kMin, bool kAdd>
-OCTAVO_INLINE void nibble_weights(const uint8_t* p, const Table& table, Vec a, Vec b, Vec (&w)[8]) {
-  looked_up(nibble_plane(p), table, w);
-  for (Vec& x : w) x = kAdd ? fma(x, a, b) : x * a;
-}
+//                      `rest`
+//   load_half_e8m0     kLanes bytes e as 2^(e - 128)
+//   look_up            bytes below 16 to those of an aligned table
 
 OCTAVO_INLINE float half_at(const uint8_t* p) {
   const uint32_t bits = p[0] | p[1] << 8, sign = (bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
@@ -95,9 +38,9 @@ OCTAVO_INLINE Vec load_half_e8m0(const uint8_t* p) {
   return {(Float4)bits};
 }
 
-OCTAVO_INLINE void add_sums(float* y, Vec a, Vec b, Vec c, Vec d) {
-  y[0] += reduce_add(a);
-  y[1] += reduce_add(b);
-  y[2] += reduce_add(c);
-  y[3] += reduce_add(d);
+template <class Codes>
+OCTAVO_INLINE Codes look_up(Codes codes, const uint8_t* table) {
+  for (int i = 0; i < static_cast<int>(sizeof codes / 2); ++i)
+    codes[i] = static_cast<uint16_t>(table[codes[i] & 15] | table[codes[i] >> 8 & 15] << 8);
+  return codes;
 }

@@ -1,4 +1,4 @@
-// Weights that run as stored: every kernel level computes with the very floats that dequantising gives.
+// Weights that run as stored: every kernel level computes with the floats that dequantising gives.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct Rows {
 std::vector<float> weights_of(const kernels::LinearKernel& kernel, const HostWeight& weight,
                               const kernels::WeightRows& stored) {
   const int64_t n = weight.n, k = weight.k;
-  const kernels::LinearShape shape{n, k, weight.group};
+  const kernels::LinearShape shape = weight.shape();
   std::vector<std::byte> packed(kernel.packed_bytes(shape)), prepared(kernel.prepared_bytes(k, shape));
   kernel.pack(stored, 0, n, shape, packed.data());
   std::vector<float> x(k * k), y(k * n);
@@ -51,51 +51,35 @@ std::vector<float> weights_of(const kernels::LinearKernel& kernel, const HostWei
   return y;
 }
 
-/// A weight as a kernel multiplies it: levels that multiply BF16 (which prepare rows) round it, and take
-/// denormals for zeros.
-float as_multiplied(const kernels::LinearKernel& kernel, float w) {
-  if (!kernel.prepare) return w;
-  return std::abs(w) < 0x1p-126f ? 0 : to_float(to_bf16(w));
+/// Every kernel of a format: of all levels, with and without BF16 products.
+std::vector<const kernels::LinearKernel*> kernels_of(WeightFormat format) {
+  std::vector<const kernels::LinearKernel*> out;
+  const int i = static_cast<int>(format), block = i - kernels::kFirstBlockFormat;
+  for (const char* const* isa = kernels::available(); *isa; ++isa) {
+    out.push_back(&kernels::select(*isa).linear[i]);
+    if (block >= 0) out.push_back(&kernels::select(*isa).bf16_blocks[block]);
+  }
+  return out;
 }
 
-/// Expects the kernels' weights to be those of the decoded weight.
+/// Expects the kernels' weights to be those of the decoded weight. They are read with inputs of one element,
+/// which no kernel rounds; but a weight's two terms are added apart, so the last bits differ.
 void expect_decoded_weights(HostWeight& weight) {
   ASSERT_TRUE(weight.runs_as_stored()) << weight.name;
   const int64_t n = weight.n, k = weight.k;
   const Rows rows(weight);
-  const int format = static_cast<int>(weight.format);
-  std::vector<const kernels::LinearKernel*> all;
-  for (const char* const* isa = kernels::available(); *isa; ++isa) {
-    all.push_back(&kernels::select(*isa).linear[format]);
-    all.push_back(&kernels::select(*isa).bf16_blocks[format - kernels::kFirstBlockFormat]);
-  }
-  for (const kernels::LinearKernel* kernel : all) {
+  const int64_t elements = weight.is_blocks() ? info(weight.values.dtype).block_elements : k;
+  std::vector<float> most(n * k / elements);  // of a block, or of a row
+  for (int64_t i = 0; i < n * k; ++i)
+    most[i / elements] = std::max(most[i / elements], std::abs(rows.plain.values[i]));
+  for (const kernels::LinearKernel* kernel : kernels_of(weight.format)) {
     const std::vector<float> y = weights_of(*kernel, weight, rows.stored);
     for (int64_t row = 0; row < n; ++row)
       for (int64_t j = 0; j < k; ++j) {
-        const int64_t from = weight.permutation.empty() ? j : weight.permutation[j];
-        ASSERT_EQ(y[j * n + row], as_multiplied(*kernel, rows.plain.values[row * k + from]))
+        const int64_t from = row * k + (weight.permutation.empty() ? j : weight.permutation[j]);
+        ASSERT_NEAR(y[j * n + row], rows.plain.values[from], 2e-6f * most[from / elements])
             << kernel->name << ", " << weight.name << " row " << row << " input " << j;
       }
-  }
-}
-
-/// The same of the kernels with int8 activations, which a vector of one element does not round: a weight's
-/// two terms are added apart, so the last bits differ.
-void expect_decoded_int8_weights(HostWeight& weight) {
-  const int64_t n = weight.n, k = weight.k;
-  const Rows rows(weight);
-  const int64_t elements = info(weight.values.dtype).block_elements;
-  std::vector<float> most(n * k / elements);  // of a block
-  for (int64_t i = 0; i < n * k; ++i)
-    most[i / elements] = std::max(most[i / elements], std::abs(rows.plain.values[i]));
-  for (const char* const* isa = kernels::available(); *isa; ++isa) {
-    const kernels::LinearKernel& kernel = kernels::select(*isa).linear[static_cast<int>(weight.format)];
-    const std::vector<float> y = weights_of(kernel, weight, rows.stored);
-    for (int64_t row = 0; row < n; ++row)
-      for (int64_t j = 0; j < k; ++j)
-        ASSERT_NEAR(y[j * n + row], rows.plain.values[row * k + j], 2e-6f * most[(row * k + j) / elements])
-            << kernel.name << ", " << weight.name << " row " << row << " input " << j;
   }
 }
 
@@ -130,7 +114,7 @@ TEST(BlockKernels, GgufBlocks) {
     use_int8_blocks(weight);
     const bool codebook = type.dtype == DType::kIQ4_NL || type.dtype == DType::kMXFP4;
     EXPECT_EQ(weight.format == floats, codebook) << block.name;  // which have no int8 kernels
-    if (!codebook) expect_decoded_int8_weights(weight);
+    if (!codebook) expect_decoded_weights(weight);
   }
 }
 

@@ -1,10 +1,12 @@
-// Tiles of M rows by a panel over GGUF's blocks (int8_blocks.inl), for any IVec. A batch unpacks 512 inputs
-// of a panel, whatever the format, and runs its tiles over them. One or two rows read the weights as they
-// lie, in one even stream: with bursts of reading between products memory gave 70 % of what it can. Before
-// the include, the folder's dot4.inl defines
-//   kVecs, dot_row(IVec* sum, const uint32_t* x, const IVec* weights), widen(IVec), load_bytes(const char*)
+// Tiles of M rows by a panel of block formats (panel_blocks.inl). A batch unpacks kDepth inputs of a panel,
+// whatever the format, and runs its tiles over them. One or two rows read the weights as they lie, in one
+// even stream: with bursts of reading between products memory gave 70 % of what it can. Before the include,
+// the units of int8_units.inl or float_units.inl, and in the folder
+//   kVecs, dot_row(Sum* sum, const uint32_t* x, const Sum* weights)    the products of a unit of a row
 //   kKeepResults              there are registers for results besides sums; else they wait in memory
 //   kMaxRows, kAheadRows      as in linear_float.inl
+//   kCachedBytes              of x pass each panel together: in a core's L2, if that counts
+//   kDirectGroups             groups whose sums grow side by side where weights are read as they lie
 
 #include "kernels/generic/prefetch.inl"
 
@@ -47,20 +49,19 @@ template <int kGroup, bool kMin, int M>
     auto header = [&](int r) __attribute__((always_inline)) {
       return reinterpret_cast<const GroupHeader*>(at.row(r));
     };
-    IVec sum[M][kVecs];
+    Sum sum[M][kVecs];
 #pragma GCC unroll 64
     for (int r = 0; r < M; ++r)
 #pragma GCC unroll 64
-      for (int v = 0; v < kVecs; ++v) sum[r][v] = set_int(header(r)->start);
+      for (int v = 0; v < kVecs; ++v) sum[r][v] = start_of(header(r));
+#pragma GCC unroll 32
+    for (int u = 0; u < kGroup / kUnit; ++u) {
+      Sum weights[kVecs];
 #pragma GCC unroll 8
-    for (int quad = 0; quad < kGroup / 4; ++quad) {
-      IVec weights[kVecs];
-#pragma GCC unroll 8
-      for (int v = 0; v < kVecs; ++v)
-        weights[v] = load_bytes(at.weights + quad * kQuadBytes + v * kLanes * 4);
+      for (int v = 0; v < kVecs; ++v) weights[v] = unpacked_unit(at.weights, u, v);
 #pragma GCC unroll 64
       for (int r = 0; r < M; ++r)
-        dot_row(sum[r], reinterpret_cast<const uint32_t*>(at.row(r) + sizeof(GroupHeader)) + quad, weights);
+        dot_row(sum[r], reinterpret_cast<const uint32_t*>(at.row(r) + sizeof(GroupHeader)) + u, weights);
     }
     Vec a, b;
     each([&](int r, int v, Vec& here, float* there) __attribute__((always_inline)) {
@@ -68,15 +69,14 @@ template <int kGroup, bool kMin, int M>
         a = load(w.a[g] + v * kLanes);
         if constexpr (kMin) b = load(w.b[g] + v * kLanes);
       }
-      const Vec value = to_float(widen(sum[r][v])) * broadcast(&header(r)->scale);
-      Vec result = fma(value, a, kKeepResults ? here : load(there));
+      Vec result = fma(value_of(sum[r][v], header(r)), a, kKeepResults ? here : load(there));
       if constexpr (kMin) result = fma(b, broadcast(&header(r)->sum), result);
       if constexpr (kKeepResults)
         here = result;
       else
         store(there, result);
     });
-    at.weights += kGroup * kPanel;
+    at.weights += kGroup * kPanel * kCodeBytes;
     at.advance_rows(kRecordBytes<kGroup>);
   }
   if constexpr (kKeepResults)
@@ -101,67 +101,77 @@ void finish_rows(int rows, const Tile& t, const Results* results) {
       });
 }
 
-OCTAVO_INLINE IVec as_weights(Codes x) {
-  IVec out;
-  __builtin_memcpy(&out, &x, sizeof out);
-  return out;
-}
-
-/// Adds a chunk to the results of M rows, whose records stand at `row`.
-template <class F, int M>
-OCTAVO_INLINE void direct_chunk(const char* super, const char* chunk, const char* row, int64_t row_stride,
-                                Vec (&result)[M][kVecs]) {
-#pragma GCC unroll 2
-  for (int g = 0; g < kChunk / F::kGroup; ++g, row += kRecordBytes<F::kGroup>) {
-    auto header = [&](int r) __attribute__((always_inline)) {
-      return reinterpret_cast<const GroupHeader*>(row + r * row_stride);
-    };
-    IVec sum[M][kVecs];
+/// Adds C chunks to the results of M rows, whose records stand at `row`. Sums of several groups grow side by
+/// side: those of one would wait for each other's products (one row of W4A16: 31 instead of 17 ms on AVX2).
+template <class F, int M, int C>
+OCTAVO_INLINE void direct_chunks(const char* const (&heads)[C], const char* const (&chunks)[C],
+                                 const char* row, int64_t row_stride, Vec (&result)[M][kVecs]) {
+  constexpr int kOfChunk = kChunk / F::kGroup, kGroups = C * kOfChunk;
+  auto header = [&](int g, int r) __attribute__((always_inline)) {
+    return reinterpret_cast<const GroupHeader*>(row + r * row_stride + g * kRecordBytes<F::kGroup>);
+  };
+  Sum sum[kGroups][M][kVecs];
+#pragma GCC unroll 64
+  for (int i = 0; i < kGroups * M * kVecs; ++i)
+    sum[i / (M * kVecs)][i / kVecs % M][i % kVecs] = start_of(header(i / (M * kVecs), i / kVecs % M));
+#pragma GCC unroll 32
+  for (int u = 0; u < F::kGroup / kUnit; ++u)
 #pragma GCC unroll 8
-    for (int i = 0; i < M * kVecs; ++i) sum[i / kVecs][i % kVecs] = set_int(header(i / kVecs)->start);
-#pragma GCC unroll 8
-    for (int quad = 0; quad < F::kGroup / 4; ++quad) {
-      IVec weights[kVecs];
+    for (int g = 0; g < kGroups; ++g) {
+      Sum weights[kVecs];
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v)
         weights[v] =
-            as_weights(quad_codes<F>(chunk + F::kScaleBytes, g * F::kGroup / 4 + quad, v * kLanes * 4));
+            packed_unit<F>(chunks[g / kOfChunk] + F::kScaleBytes, g % kOfChunk * (F::kGroup / kUnit) + u, v);
 #pragma GCC unroll 8
       for (int r = 0; r < M; ++r)
-        dot_row(sum[r], reinterpret_cast<const uint32_t*>(header(r) + 1) + quad, weights);
+        dot_row(sum[g][r], reinterpret_cast<const uint32_t*>(header(g, r) + 1) + u, weights);
     }
+#pragma GCC unroll 8
+  for (int g = 0; g < kGroups; ++g)
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
       Vec a, b;
-      group_scales<F>(super, chunk, g, v * kLanes, a, b);
+      group_scales<F>(heads[g / kOfChunk], chunks[g / kOfChunk], g % kOfChunk, v * kLanes, a, b);
 #pragma GCC unroll 8
       for (int r = 0; r < M; ++r) {
-        const Vec value = to_float(widen(sum[r][v])) * broadcast(&header(r)->scale);
-        result[r][v] = fma(value, a, result[r][v]);
-        if constexpr (F::kMin) result[r][v] = fma(b, broadcast(&header(r)->sum), result[r][v]);
+        result[r][v] = fma(value_of(sum[g][r][v], header(g, r)), a, result[r][v]);
+        if constexpr (F::kMin) result[r][v] = fma(b, broadcast(&header(g, r)->sum), result[r][v]);
       }
     }
-  }
 }
 
 /// M rows from m0 on, for the panel of columns from n on.
 template <class F, int M>
 [[gnu::noinline]] void direct_panel(const LinearRun& a, int64_t n, int64_t m0, const Tile& t) {
-  const char* super = static_cast<const char*>(a.packed) + n / kPanel * panel_bytes<F>(a.shape);
-  const int64_t stride = row_bytes<F::kGroup>(a.shape);
+  constexpr int kOfChunk = kChunk / F::kGroup, kSide = kDirectGroups / M,
+                kAtOnce = kSide > kOfChunk ? kSide / kOfChunk : 1;
+  constexpr int64_t kRecords = kChunk / F::kGroup * kRecordBytes<F::kGroup>;
+  const char* panel = static_cast<const char*>(a.packed) + n / kPanel * panel_bytes<F>(a.shape);
+  const int64_t stride = row_bytes<F::kGroup>(a.shape), chunks = a.shape.k / kChunk;
   const char* row = static_cast<const char*>(a.prepared) + m0 * stride;
   Vec result[M][kVecs];
 #pragma GCC unroll 8
   for (int i = 0; i < M * kVecs; ++i) result[i / kVecs][i % kVecs] = zero();
-  for (int64_t s = a.shape.k / (F::kSuper * kChunk); s > 0; --s, super += kSuperBytes<F>)
-    for (int i = 0; i < F::kSuper; ++i, row += kChunk / F::kGroup * kRecordBytes<F::kGroup>)
-      direct_chunk<F, M>(super, super + F::kHeadBytes + i * kChunkBytes<F>, row, stride, result);
+  const char *heads[kAtOnce], *at[kAtOnce];
+  int count = 0;
+  each_chunk<F>(
+      panel, 0, chunks, a.shape, [&](const char* head, const char* chunk) __attribute__((always_inline)) {
+        heads[count] = head, at[count] = chunk;
+        if (++count < kAtOnce) return;
+        direct_chunks<F, M, kAtOnce>(heads, at, row, stride, result);
+        row += kAtOnce * kRecords;
+        count = 0;
+      });
+  for (int i = 0; i < count; ++i, row += kRecords)
+    direct_chunks<F, M, 1>({heads[i]}, {at[i]}, row, stride, result);
   store_outputs<M, kVecs>(
       t, [&](int v) __attribute__((always_inline)) {
         return [&, v ](int r) __attribute__((always_inline)) { return result[r][v]; };
       });
 }
 
+constexpr int kRowPadding = 0;
 constexpr int64_t kBlockRows = 192;
 
 /// Rows [m0, m1), at most kBlockRows of them, for the panel of columns from n on.
@@ -172,6 +182,7 @@ void run_panel(const LinearRun& a, int64_t n, int64_t m0, int64_t m1) {
   Unpacked unpacked;
   const char* panel = static_cast<const char*>(a.packed) + n / kPanel * panel_bytes<F>(a.shape);
   const int64_t stride = row_bytes<F::kGroup>(a.shape), chunks = a.shape.k / kChunk;
+  const int64_t bytes = panel_bytes<F>(a.shape);
   const char* row = static_cast<const char*>(a.prepared) + m0 * stride;
   const int64_t rows = m1 - m0, tiles = (rows + kMaxRows - 1) / kMaxRows;
   Tile t{a.y + m0 * a.ldy + n, a.ldy, a.bias ? a.bias + n : nullptr, a.accumulate,
@@ -181,10 +192,10 @@ void run_panel(const LinearRun& a, int64_t n, int64_t m0, int64_t m1) {
   __builtin_memset(results, 0, rows * sizeof(Results));
   for (int64_t c0 = 0, c1; c0 < chunks; c0 = c1) {
     c1 = c0 + kDepthChunks < chunks ? c0 + kDepthChunks : chunks;
-    unpack<F>(panel, c0, c1, unpacked);
+    unpack<F>(panel, c0, c1, a.shape, unpacked);
     const int groups = static_cast<int>(c1 - c0) * (kChunk / F::kGroup);
-    const char* next = chunk_at<F>(panel, c1) - F::kHeadBytes;  // in this panel or the one behind it
-    const int64_t part = (c1 - c0) / F::kSuper * kSuperBytes<F> / tiles;
+    const char* next = panel + c1 * bytes / chunks;  // in this panel or the one behind it
+    const int64_t part = (c1 - c0) * bytes / chunks / tiles;
     each_tile(
         0, rows, tiles, [&](int64_t i, int64_t first, int count) __attribute__((always_inline)) {
           t.y = a.y + (m0 + first) * a.ldy + n;
@@ -199,7 +210,11 @@ void run_panel(const LinearRun& a, int64_t n, int64_t m0, int64_t m1) {
 
 template <class F>
 void run(const LinearRun& a) {
-  for (int64_t m0 = a.m0; m0 < a.m1; m0 += kBlockRows)
-    for (int64_t n = a.n0; n < a.n1; n += kPanel)
-      run_panel<F>(a, n, m0, m0 + kBlockRows < a.m1 ? m0 + kBlockRows : a.m1);
+  using Plain = typename Symmetric<F>::Format;
+  if constexpr (!__is_same(Plain, F))
+    if (!a.shape.has_zeros) return run<Plain>(a);
+  const int64_t cached = kCachedBytes / row_bytes<F::kGroup>(a.shape) / kMaxRows * kMaxRows;
+  const int64_t rows = cached > kBlockRows ? kBlockRows : cached < 4 * kMaxRows ? 4 * kMaxRows : cached;
+  for (int64_t m0 = a.m0; m0 < a.m1; m0 += rows)
+    for (int64_t n = a.n0; n < a.n1; n += kPanel) run_panel<F>(a, n, m0, m0 + rows < a.m1 ? m0 + rows : a.m1);
 }
