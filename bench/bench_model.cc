@@ -89,8 +89,15 @@ double linear_flops(const ModelConfig& c, int64_t rows, int64_t logit_rows) {
               logit_rows * (mlp + static_cast<double>(c.hidden) * c.vocab));
 }
 
+/// Those of attention: scores and values of every key that a token sees, in all layers but the last, which
+/// only the last token passes.
+double attention_flops(const ModelConfig& c, const Case& work) {
+  const double keys = work.tokens * (work.context + (work.tokens + 1) / 2.0);
+  return 4.0 * work.sequences * keys * static_cast<double>(c.heads) * c.head_dim * (c.layers - 1);
+}
+
 struct Limits {
-  double bytes_per_second, flops_per_second;
+  double bytes_per_second, flops_per_second, attention_flops_per_second;
 };
 
 void run(const Case& c, const Options& options, const ModelConfig& config, Model& model, OpContext& ctx,
@@ -118,6 +125,8 @@ void run(const Case& c, const Options& options, const ModelConfig& config, Model
   const double median = times[times.size() / 2];
   const double bytes = model.info().weight_bytes,
                flops = linear_flops(config, c.sequences * c.tokens, c.sequences);
+  const double least =
+      flops / limits.flops_per_second + attention_flops(config, c) / limits.attention_flops_per_second;
   nlohmann::json line = {{"bench", "model"},
                          {"case", c.name},
                          {"isa", ctx.kernels.isa},
@@ -133,6 +142,7 @@ void run(const Case& c, const Options& options, const ModelConfig& config, Model
                          {"GFLOP_per_s", flops / median / 1e9},
                          {"of_bandwidth", bytes / median / limits.bytes_per_second},
                          {"of_flops", flops / median / limits.flops_per_second},
+                         {"of_flops_with_attention", least / median},
                          {"workspace_MB", ctx.workspace.peak() / 1e6}};
   std::cout << line << std::endl;
 }
@@ -171,8 +181,10 @@ int main_checked(int argc, char** argv) {
                               {"kernels", model->info().kernels}}
             << std::endl;
   if (options.only == "load") return 0;
+  const std::vector<Flops> peaks = peak_flops(machine.team);
   const Limits limits{read_bandwidth(machine.team).bytes_per_second,
-                      peak_of_kernel(peak_flops(machine.team), main_kernel(model->info()))};
+                      peak_of_kernel(peaks, main_kernel(model->info())),
+                      peak_of_kernel(peaks, std::string("bf16 ") + machine.ctx.kernels.isa)};
   std::cout << nlohmann::json{{"bench", "model"},
                               {"case", "limits"},
                               {"GB_per_s", limits.bytes_per_second / 1e9},
