@@ -79,6 +79,7 @@ constexpr Format kFormats[] = {
     {"w4a16", WeightFormat::kW4A16, 4, 32},
     {"w8a16", WeightFormat::kW8A16, 8},
     {"fp8", WeightFormat::kFP8, 8},
+    {"mxfp4a8", WeightFormat::kMXFP4A8, 0, 0, DType::kMXFP4},
     {"mxfp4", WeightFormat::kMXFP4, 0, 0, DType::kMXFP4},
     {"iq4_nl", WeightFormat::kIQ4_NL, 0, 0, DType::kIQ4_NL},
     {"q4_k", WeightFormat::kQ4_KA8, 0, 0, DType::kQ4_K},

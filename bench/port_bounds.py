@@ -3,7 +3,7 @@
 Takes the innermost loop with the most products for a load or unpacking (that of large batches; the others are bound by memory)
 from each kernel object's disassembly and counts its micro-operations by the execution ports that can take them. The bound of a loop is
 the largest, over all sets of ports, of the micro-operations that can only go there divided by the number of the ports, or the
-front end's. `limit` is the bound of the products alone, with their accumulation and the conversion of integer sums, so limit
+front end's. `limit` is the bound of the products alone, with their accumulation and the conversion and scaling of integer sums, so limit
 / bound is the fraction of the arithmetic's port limit that the loop could reach with all operands in L1: caches,
 dependencies and what is outside the loop are not in it.
 
@@ -63,7 +63,7 @@ def kinds(text):
         return ([("store", 1)] if memory else [] if name.startswith("vmov") else [("shuffle", 1)]), False
     for kind, pattern in OTHERS.items():
         if re.fullmatch(pattern, name):
-            return [(kind, 1)] + ([("load", 1)] if memory else []), name.startswith(("vpadd", "vcvtdq2ps"))
+            return [(kind, 1)] + ([("load", 1)] if memory else []), name.startswith(("vpadd", "vcvtdq2ps", "vmulps"))
     if name.startswith("j"):
         return [], False  # fused with the compare before it
     return [("scalar", 1)] + ([("load", 1)] if memory and not name.startswith("lea") else []), False

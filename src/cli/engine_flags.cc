@@ -39,9 +39,8 @@ void add_model_flags(CLI::App& app, EngineOptions& o) {
          "Layers that --quantization leaves alone: {\"ignore\": [\"lm_head\"]} is the default")
       ->group(group)
       ->type_name("JSON");
-  app.add_option(
-         "--gguf-activations", o.gguf_activations,
-         "With GGUF's blocks (but IQ4_NL and MXFP4): int8, with a scale for every 32 inputs, or float")
+  app.add_option("--gguf-activations", o.gguf_activations,
+                 "With GGUF's blocks (but IQ4_NL): int8, with a scale for every 32 inputs, or float")
       ->group(group)
       ->check(CLI::IsMember({"float", "int8"}))
       ->capture_default_str();

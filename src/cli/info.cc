@@ -16,9 +16,9 @@ namespace octavo {
 namespace {
 
 constexpr const char* kWeightFormats[] = {
-    "F32",    "BF16",   "W8A8",   "W4A8",   "Q8A8",  "Q4A8",  "Q4_1A8", "Q5_0A8", "Q5_1A8", "Q2_KA8",
-    "Q3_KA8", "Q4_KA8", "Q5_KA8", "Q6_KA8", "W4A16", "W8A16", "FP8",    "MXFP4",  "Q8_0",   "Q4_0",
-    "Q4_1",   "Q5_0",   "Q5_1",   "Q2_K",   "Q3_K",  "Q4_K",  "Q5_K",   "Q6_K",   "IQ4_NL"};
+    "F32",    "BF16",   "W8A8",   "W4A8",   "Q8A8",    "Q4A8",  "Q4_1A8", "Q5_0A8", "Q5_1A8", "Q2_KA8",
+    "Q3_KA8", "Q4_KA8", "Q5_KA8", "Q6_KA8", "MXFP4A8", "W4A16", "W8A16",  "FP8",    "MXFP4",  "Q8_0",
+    "Q4_0",   "Q4_1",   "Q5_0",   "Q5_1",   "Q2_K",    "Q3_K",  "Q4_K",   "Q5_K",   "Q6_K",   "IQ4_NL"};
 constexpr const char* kKvFormats[] = {"F32", "BF16", "FP8", "INT8"};
 static_assert(std::size(kWeightFormats) == kernels::kNumWeightFormats &&
               std::size(kKvFormats) == kernels::kNumKvFormats);

@@ -28,7 +28,8 @@ std::vector<Int8Case> cases() {
   return {{"q4_1", F::kQ4_1A8, 32, 20, {0, 2}},   {"q5_0", F::kQ5_0A8, 32, 22, {0}},
           {"q5_1", F::kQ5_1A8, 32, 24, {0, 2}},   {"q2_k", F::kQ2_KA8, 256, 84, {80, 82}},
           {"q3_k", F::kQ3_KA8, 256, 110, {108}},  {"q4_k", F::kQ4_KA8, 256, 144, {0, 2}},
-          {"q5_k", F::kQ5_KA8, 256, 176, {0, 2}}, {"q6_k", F::kQ6_KA8, 256, 210, {208}}};
+          {"q5_k", F::kQ5_KA8, 256, 176, {0, 2}}, {"q6_k", F::kQ6_KA8, 256, 210, {208}},
+          {"mxfp4", F::kMXFP4A8, 32, 17, {}}};
 }
 
 /// Blocks of [n, k] weights: random bytes, or all of them `fill`.
@@ -36,12 +37,14 @@ std::vector<std::byte> blocks_of(const Int8Case& c, int64_t n, int64_t k, int fi
   std::mt19937 gen(static_cast<unsigned>(n * k));
   std::vector<std::byte> out(n * k / c.elements * c.bytes);
   for (std::byte& b : out) b = static_cast<std::byte>(fill < 0 ? gen() : static_cast<unsigned>(fill));
-  for (size_t i = 0; i < out.size(); i += c.bytes)
+  for (size_t i = 0; i < out.size(); i += c.bytes) {
+    if (c.halves.empty()) out[i] = static_cast<std::byte>(118 + gen() % 12);  // an exponent
     for (int at : c.halves) {
       const uint16_t half =
           static_cast<uint16_t>((gen() & 0x83ff) | gen() % 12 << 10);  // subnormal ones, too
       std::memcpy(&out[i + at], &half, 2);
     }
+  }
   return out;
 }
 

@@ -31,6 +31,7 @@ enum class WeightFormat : uint8_t {
   kQ4_KA8,
   kQ5_KA8,
   kQ6_KA8,
+  kMXFP4A8,
   kW4A16,
   kW8A16,
   kFP8,

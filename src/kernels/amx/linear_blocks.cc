@@ -1,11 +1,12 @@
 // Weight-only formats by TDPBF16PS. A panel's codes are unpacked to BF16 pairs, which are tiles of B as they
 // lie; a tile of A is 16 prepared rows. A group of 32 inputs (or 16) is one tile product, whose sums are then
-// folded into the results of its rows. Four groups at once hide the product's latency.
+// folded into the results of its rows; up to four chunks that share a scale are summed first, where nothing
+// but the scale is to be applied. Four sums at once hide the product's latency.
 //
 // Static bound (Sapphire Rapids) for 16 rows by 16 columns by 32 inputs: tile product 16 cycles, loads of A
-// and B 24 (a row of A lies across two lines), of sums and start values 16, one store a cycle 16, additions
-// and multiply-adds 16 (24 with a minimum): 67 %, where VDPBF16PS takes 128 cycles. Unpacking, 2 to 3
-// operations a pair, adds 1/12 where all 192 rows of a piece pass it.
+// and B 16, of sums 8 (of sum(x), with minima or codes of 5 and 6 bits, 8 more), stores 16, multiply-adds 8
+// (16). Bound by loads: groups of 32 67 % (50 %) of the tile unit, of 128 89 %; VDPBF16PS takes 128 cycles.
+// Unpacking, 2 to 3 operations a pair, adds 1/12 where all 192 rows of a piece pass it.
 #include "kernels/avx512/vec.h"
 #include "kernels/parts.h"
 
@@ -13,6 +14,7 @@ namespace octavo::kernels::amx {
 namespace {
 using namespace avx512;
 
+constexpr bool kSplitRows = true;
 #include "kernels/avx512/bf16_blocks.inl"
 
 #include "kernels/amx/tile_ops.inl"
@@ -25,45 +27,66 @@ constexpr int kRowPadding = kTileRows - 1;  ///< tiles of A are read whole
 
 using Sums = float[kTileRows][kPanel];
 
-/// The sums of up to kAtOnce groups of the rows from `row` on.
+/// What codes are too much meets sum(x), as a minimum does.
 template <class F>
-OCTAVO_INLINE void multiply(const char* codes, const char* row, int64_t row_stride, int groups, Sums* sums) {
-  each<kAtOnce>([&]<int g>() __attribute__((always_inline)) {
-    if (g >= groups) return;
-    zero_tile<g>();
-    load_tile<4 + g % 2>(row + g * kRecordBytes<F::kGroup> + sizeof(GroupHeader), row_stride);
-    load_tile<6 + g % 2>(codes + g * F::kGroup * kPanel * 2, kTileBytes);
-    DotBF16::dot<g, 4 + g % 2, 6 + g % 2>();
-    store_tile<g>(sums[g], kTileBytes);
+constexpr bool kHasB = F::kMin || kTooMuch<F> != 0;
+
+/// Groups that one sum may hold.
+template <class F>
+int groups_of_sum(const LinearShape& shape) {
+  if (kHasB<F>) return 1;
+  const int64_t chunks = super_chunks<F>(shape);
+  return F::kSuper ? 1 : chunks % 4 == 0 ? 4 : chunks % 2 == 0 ? 2 : 1;
+}
+
+/// Up to kAtOnce sums of `of_sum` groups each, of the rows from `row` on.
+template <class F>
+OCTAVO_INLINE void multiply(const char* codes, const char* row, int64_t row_stride, int count, int of_sum,
+                            Sums* sums) {
+  each<kAtOnce>([&]<int s>() __attribute__((always_inline)) {
+    if (s >= count) return;
+    zero_tile<s>();
+    for (int g = s * of_sum; g < (s + 1) * of_sum; ++g) {
+      load_tile<4 + s % 2>(row + g * F::kGroup * 2, row_stride);
+      load_tile<6 + s % 2>(codes + g * F::kGroup * kPanel * 2, kTileBytes);
+      DotBF16::dot<s, 4 + s % 2, 6 + s % 2>();
+    }
+    store_tile<s>(sums[s], kTileBytes);
   });
 }
 
-/// Adds `groups` groups to the results of `rows` rows, which wait in registers if kWhole: all of a tile.
+struct Rows {
+  const char *elements, *headers;  ///< of the first row, at the first group
+  int64_t stride;
+  int count;
+};
+
+/// Adds `groups` groups to the results of rows, which wait in registers if kWhole: all of a tile.
 template <class F, bool kWhole>
-void run_groups(const Unpacked& w, const char* row, int64_t row_stride, int groups, int rows,
-                float (*results)[kPanel]) {
+void run_groups(const Unpacked& w, const Rows& rows, int groups, int of_sum, float (*results)[kPanel]) {
   alignas(64) Sums sums[kAtOnce];
   Vec kept[kTileRows];
   if constexpr (kWhole)
 #pragma GCC unroll 16
     for (int r = 0; r < kTileRows; ++r) kept[r] = load(results[r]);
-  for (int first = 0; first < groups; first += kAtOnce) {
-    const int count = groups - first < kAtOnce ? groups - first : kAtOnce;
-    const char* records = row + first * kRecordBytes<F::kGroup>;
-    multiply<F>(w.codes + first * F::kGroup * kPanel * 2, records, row_stride, count, sums);
-    for (int g = 0; g < count; ++g) {
-      const Vec a = load(w.a[first + g]), b = F::kMin ? load(w.b[first + g]) : zero();
+  for (int first = 0; first < groups; first += kAtOnce * of_sum) {
+    const int left = (groups - first) / of_sum, count = left < kAtOnce ? left : kAtOnce;
+    multiply<F>(w.codes + first * F::kGroup * kPanel * 2, rows.elements + first * F::kGroup * 2, rows.stride,
+                count, of_sum, sums);
+    for (int s = 0; s < count; ++s) {
+      const int g = first + s * of_sum;
+      const Vec a = load(w.a[g]), least = F::kMin ? load(w.b[g]) : zero();
+      const Vec b = kHasB<F> ? fma(a, set1(-kTooMuch<F>), least) : least;
       auto fold = [&](int r, Vec result) __attribute__((always_inline)) {
-        const auto* header =
-            reinterpret_cast<const GroupHeader*>(records + r * row_stride + g * kRecordBytes<F::kGroup>);
-        result = fma(load(sums[g][r]) + broadcast(&header->start), a, result);
-        return F::kMin ? fma(b, broadcast(&header->sum), result) : result;
+        const auto* header = reinterpret_cast<const GroupHeader*>(rows.headers + r * rows.stride) + g;
+        result = fma(load(sums[s][r]), a, result);
+        return kHasB<F> ? fma(b, broadcast(&header->sum), result) : result;
       };
       if constexpr (kWhole)
 #pragma GCC unroll 16
         for (int r = 0; r < kTileRows; ++r) kept[r] = fold(r, kept[r]);
       else
-        for (int r = 0; r < rows; ++r) store(results[r], fold(r, load(results[r])));
+        for (int r = 0; r < rows.count; ++r) store(results[r], fold(r, load(results[r])));
     }
   }
   if constexpr (kWhole)
@@ -89,18 +112,23 @@ void run_panel(const LinearRun& a, int64_t n, int64_t m0, int64_t m1) {
   const char* panel = static_cast<const char*>(a.packed) + n / kPanel * panel_bytes<F>(a.shape);
   const int64_t stride = row_bytes<F::kGroup>(a.shape), chunks = a.shape.k / kChunk, rows = m1 - m0;
   const char* prepared = static_cast<const char*>(a.prepared) + m0 * stride;
+  const int of_sum = groups_of_sum<F>(a.shape);
   __builtin_memset(results, 0, rows * sizeof *results);
   for (int64_t c0 = 0, c1; c0 < chunks; c0 = c1) {
     c1 = c0 + kDepthChunks < chunks ? c0 + kDepthChunks : chunks;
     unpack<F>(panel, c0, c1, a.shape, unpacked);
     const int groups = static_cast<int>(c1 - c0) * kOfChunk;
-    const char* records = prepared + c0 * kOfChunk * kRecordBytes<F::kGroup>;
-    int64_t r = 0;
-    for (; r + kTileRows <= rows; r += kTileRows)
-      run_groups<F, true>(unpacked, records + r * stride, stride, groups, kTileRows, results + r);
-    if (r < rows)
-      run_groups<F, false>(unpacked, records + r * stride, stride, groups, static_cast<int>(rows - r),
-                           results + r);
+    for (int64_t r = 0; r < rows; r += kTileRows) {
+      const char* row = prepared + r * stride;
+      const char* headers = row + a.shape.k * static_cast<int64_t>(sizeof(Element));
+      const Rows tile{row + c0 * kChunk * static_cast<int64_t>(sizeof(Element)),
+                      headers + c0 * kOfChunk * static_cast<int64_t>(sizeof(GroupHeader)), stride,
+                      static_cast<int>(rows - r < kTileRows ? rows - r : kTileRows)};
+      if (tile.count == kTileRows)
+        run_groups<F, true>(unpacked, tile, groups, of_sum, results + r);
+      else
+        run_groups<F, false>(unpacked, tile, groups, of_sum, results + r);
+    }
   }
   for (int64_t r = 0; r < rows; ++r) finish(a, n, m0 + r, results[r]);
 }

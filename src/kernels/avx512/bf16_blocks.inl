@@ -1,6 +1,6 @@
 // Block formats for the levels that multiply BF16 (avx512_bf16, amx): activations rounded to BF16, and the
-// codes that need more than float_blocks.inl's shifts. Include inside the folder's anonymous namespace, after
-// vec.h.
+// codes that float_blocks.inl's shifts do not serve best. Include inside the folder's anonymous namespace,
+// after vec.h and kSplitRows.
 
 #include "kernels/avx512/codes.inl"
 
@@ -27,8 +27,11 @@ template <class F>
 constexpr Table table_of() {
   Table out{};
   for (int i = 0; i < 32; ++i) {
-    const int byte = F::kTable[i % 16];
-    const int value = F::kValues == Values::kSigned ? static_cast<int8_t>(byte) : byte - F::kBias;
+    int value = i % 16 - F::kBias;
+    if constexpr (F::kLookedUp) {
+      const int byte = F::kTable[i % 16];
+      value = F::kValues == Values::kSigned ? static_cast<int8_t>(byte) : byte - F::kBias;
+    }
     out.values[i] = static_cast<uint16_t>(__builtin_bit_cast(uint32_t, static_cast<float>(value)) >> 16);
   }
   return out;
@@ -37,7 +40,7 @@ template <class F>
 constexpr Table kTableOf = table_of<F>();
 
 template <class F>
-requires(F::kLookedUp) struct OwnPair<F> {
+requires(F::kLow == 4 && F::kHigh == 0) struct OwnPair<F> {
   static constexpr bool kHas = true;
   OCTAVO_INLINE static Codes get(const char* planes, int j, int odd, int lane) {
     Codes x;

@@ -7,6 +7,7 @@ namespace octavo::kernels::avx512_bf16 {
 namespace {
 using namespace avx512;
 
+constexpr bool kSplitRows = false;
 #include "kernels/avx512/bf16_blocks.inl"
 
 // Units of linear_panel_blocks.inl: pairs of BF16.

@@ -3,6 +3,7 @@
 //   Element                      of a prepared row: float or a BF16
 //   Vec keep(const float* x, Element* to)    stores kLanes inputs; returns them as they will be multiplied
 //   kOffsetInSum                 see below
+//   kSplitRows                   see kRecordBytes
 //   kE4m3Scale                   what FP8's scales are multiplied by (OwnPair)
 //
 // All codes become BF16, which holds them exactly: signed bytes, e4m3, and unsigned codes of b < 8 bits as
@@ -135,12 +136,15 @@ void unpack(const char* panel, int64_t c0, int64_t c1, const LinearShape& shape,
 struct GroupHeader {
   float start, sum;
 };
+/// Of a row: records of header and Elements; or (kSplitRows) all Elements, which then lie in whole lines, and
+/// the headers behind them, in an odd number of lines so that rows do not share a set of L1.
 template <int kGroup>
 constexpr int kRecordBytes = static_cast<int>(sizeof(GroupHeader) + kGroup * sizeof(Element));
 
 template <int kGroup>
 int64_t row_bytes(const LinearShape& shape) {
-  return (shape.k / kGroup * kRecordBytes<kGroup> + 63) / 64 * 64;
+  const int64_t lines = (shape.k / kGroup * kRecordBytes<kGroup> + 63) / 64;
+  return (kSplitRows ? lines | 1 : lines) * 64;
 }
 template <class F>
 size_t prepared_bytes(int64_t m, const LinearShape& shape) {
@@ -153,9 +157,14 @@ void prepare(const float* x, int64_t ldx, int64_t m0, int64_t m1, int64_t, const
   for (int64_t row = m0; row < m1; ++row) {
     char* to = static_cast<char*>(prepared) + row * row_bytes<F::kGroup>(shape);
     const float* from = x + row * ldx;
-    for (int64_t g = shape.k / F::kGroup; g > 0; --g, from += F::kGroup, to += kRecordBytes<F::kGroup>) {
-      GroupHeader* header = reinterpret_cast<GroupHeader*>(to);
-      Element* elements = reinterpret_cast<Element*>(header + 1);
+    for (int64_t g = 0; g < shape.k / F::kGroup; ++g, from += F::kGroup) {
+      char* record = to + g * kRecordBytes<F::kGroup>;
+      auto* header = reinterpret_cast<GroupHeader*>(record);
+      auto* elements = reinterpret_cast<Element*>(record + sizeof(GroupHeader));
+      if constexpr (kSplitRows) {
+        elements = reinterpret_cast<Element*>(to) + g * F::kGroup;
+        header = reinterpret_cast<GroupHeader*>(reinterpret_cast<Element*>(to) + shape.k) + g;
+      }
       Vec sum = zero();
       for (int i = 0; i < F::kGroup; i += kLanes) sum = sum + keep(from + i, elements + i);
       header->sum = reduce_add(sum);

@@ -1,6 +1,7 @@
-// GGUF's block formats in int8 arithmetic: all with linear codes but Q8_0 and Q4_0 (int8_groups.inl), and
-// what linear_panel_blocks.inl multiplies for them. Include inside the folder's anonymous namespace, after
-// vec.h, codes.inl and kPairs (products are summed in 16-bit lanes, two to a 32-bit lane: int4.inl).
+// GGUF's block formats in int8 arithmetic: all but Q8_0 and Q4_0, which have kernels of their own (one tile
+// for all formats costs Q4_0 7 to 20 %; int8_groups.inl), and IQ4_NL, whose values of 8 bits 16-bit lanes
+// cannot sum. Include inside the folder's anonymous namespace, after vec.h, codes.inl and kPairs (products
+// are summed in 16-bit lanes, two to a 32-bit lane: int4.inl).
 //
 // Activations are int8 with a scale for every 32. Codes are multiplied as unsigned bytes; kBias of the format
 // is taken away again by what a sum starts at, so that 16-bit lanes hold the sums of a group:

@@ -60,10 +60,11 @@ void use_reader(HostWeight& weight, HostWeight::Reader reader, WeightFormat form
 
 /// Formats that kernels read as the file's blocks.
 constexpr std::pair<DType, WeightFormat> kInt8Formats[] = {
-    {DType::kQ4_1, WeightFormat::kQ4_1A8}, {DType::kQ5_0, WeightFormat::kQ5_0A8},
-    {DType::kQ5_1, WeightFormat::kQ5_1A8}, {DType::kQ2_K, WeightFormat::kQ2_KA8},
-    {DType::kQ3_K, WeightFormat::kQ3_KA8}, {DType::kQ4_K, WeightFormat::kQ4_KA8},
-    {DType::kQ5_K, WeightFormat::kQ5_KA8}, {DType::kQ6_K, WeightFormat::kQ6_KA8},
+    {DType::kQ4_1, WeightFormat::kQ4_1A8},   {DType::kQ5_0, WeightFormat::kQ5_0A8},
+    {DType::kQ5_1, WeightFormat::kQ5_1A8},   {DType::kQ2_K, WeightFormat::kQ2_KA8},
+    {DType::kQ3_K, WeightFormat::kQ3_KA8},   {DType::kQ4_K, WeightFormat::kQ4_KA8},
+    {DType::kQ5_K, WeightFormat::kQ5_KA8},   {DType::kQ6_K, WeightFormat::kQ6_KA8},
+    {DType::kMXFP4, WeightFormat::kMXFP4A8},
 };
 
 /// Whether x is exactly a float16.
