@@ -22,7 +22,7 @@ namespace {
 struct Options {
   std::string isa, format = "bf16";
   int layers = 16, workers = 0, repeats = 20;
-  int64_t group = 32;                  ///< of w4a8
+  int64_t group = 32;                  ///< of w4a8 and w4a16
   int64_t cached_n = 0, cached_k = 0;  ///< 0: the whole model
   std::vector<int64_t> rows = {1, 4, 16, 64, 512};
 };
@@ -67,6 +67,7 @@ struct Format {
   int bits = 0;
   int64_t group = 0;
   DType blocks = DType::kF32;
+  bool zeros = false;
 };
 using kernels::WeightFormat;
 constexpr Format kFormats[] = {
@@ -77,6 +78,7 @@ constexpr Format kFormats[] = {
     {"q8a8", WeightFormat::kQ8A8, 8, 32},
     {"q4a8", WeightFormat::kQ4A8, 4, 32},
     {"w4a16", WeightFormat::kW4A16, 4, 32},
+    {"w4a16_zeros", WeightFormat::kW4A16, 4, 32, DType::kF32, true},
     {"w8a16", WeightFormat::kW8A16, 8},
     {"fp8", WeightFormat::kFP8, 8},
     {"mxfp4a8", WeightFormat::kMXFP4A8, 0, 0, DType::kMXFP4},
@@ -113,21 +115,23 @@ void random_rows(const Format& format, const kernels::LinearShape& shape, int64_
   }
   int8_t* q = reinterpret_cast<int8_t*>(scratch);
   for (int64_t i = 0; i < count; ++i) q[i] = static_cast<int8_t>(next() >> (32 - format.bits));
-  if (format.format == WeightFormat::kFP8)  // as of a real matrix, few of which are subnormal
+  if (format.format == WeightFormat::kFP8)  // none of them subnormal: in a real matrix one in 10^4 is
     for (int64_t i = 0; i < count; ++i) q[i] |= 0x20;
   float* scales = scratch + count / 4 + 1;
   std::fill(scales, scales + (n1 - n0) * (shape.k / shape.group), 0x1p-9f);
   rows.q = q;
   rows.scales = scales;
+  if (format.zeros) rows.zeros = q;
 }
 
 Linear random_linear(OpContext& ctx, const Options& o, int64_t n, int64_t k) {
   const Format& format = format_of(o.format);
   LinearPart part;
   part.format = format.format;
-  const int64_t group = format.format == WeightFormat::kW4A8 ? o.group : format.group;
+  const int64_t group = format.bits == 4 && format.name[0] == 'w' ? o.group : format.group;
   part.shape = {n, k, group ? group : k};
   part.shape.half_scales = true;
+  part.shape.has_zeros = format.zeros;
   part.bf16_products = true;
   part.rows = [&format, shape = part.shape](int64_t n0, int64_t n1, float* scratch,
                                             kernels::WeightRows& rows) {

@@ -230,7 +230,10 @@ double peak_of_kernel(const std::vector<Flops>& peaks, const std::string& name) 
   words >> format >> level;
   for (const Flops& peak : peaks)
     if (peak.format == format && peak.isa == level) return peak.flops_per_second;
-  return format == "f32" || format == "bf16" ? fma_peak(peaks, level) : 0;
+  if (name.find("rounded to bf16") != std::string::npos) return peak_of_kernel(peaks, "bf16 avx512_bf16");
+  const bool float_products = level.starts_with("avx") || level == "scalar";  // not "q4_k int8 avx2"
+  const bool int8 = format.ends_with("a8");
+  return float_products && !int8 ? fma_peak(peaks, level) : 0;
 }
 
 }  // namespace octavo::bench

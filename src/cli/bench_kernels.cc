@@ -84,8 +84,14 @@ int bench(KernelBenchOptions& o) {
   OpContext context{team, workspace, o.isa.empty() ? kernels::select() : kernels::select(o.isa.c_str())};
   Json results = Json::array();
   printf("%-28s %6s %12s %12s %12s\n", "kernel", "rows", "us", "weight GB/s", "GFLOP/s");
-  for (int i = 0; i < kernels::kNumWeightFormats; ++i) {
-    const kernels::LinearKernel& kernel = context.kernels.linear[i];
+  // All kernels, and those that the block formats have with BF16 products.
+  for (int entry = 0; entry < kernels::kNumWeightFormats + kernels::kNumBlockFormats; ++entry) {
+    const bool bf16 = entry >= kernels::kNumWeightFormats;
+    const int block = entry - kernels::kNumWeightFormats,
+              i = bf16 ? kernels::kFirstBlockFormat + block : entry;
+    const kernels::LinearKernel& plain = context.kernels.linear[i];
+    const kernels::LinearKernel& kernel = bf16 ? context.kernels.bf16_blocks[block] : plain;
+    if (bf16 && kernel.run == plain.run) continue;
     if (!kernel.run || std::string(kernel.name).find(o.kernel) == std::string::npos) continue;
     if (i > static_cast<int>(kernels::WeightFormat::kBF16) && o.k % 256) continue;
     const auto format = static_cast<kernels::WeightFormat>(i);
@@ -94,7 +100,8 @@ int bench(KernelBenchOptions& o) {
         .shape = {o.n, o.k, bench_group(format, o.k)},
         .rows = [&](int64_t n0, int64_t n1, float* scratch,
                     kernels::WeightRows& rows) { bench_rows(format, n1 - n0, o.k, scratch, rows); },
-        .bias = {}};
+        .bias = {},
+        .bf16_products = bf16};
     Linear layer = Linear::build(context, {part});
     for (int64_t m : o.rows) {
       Json result = measure(o, context, layer, m);

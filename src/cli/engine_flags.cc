@@ -51,8 +51,7 @@ void add_model_flags(CLI::App& app, EngineOptions& o) {
       ->capture_default_str();
   app.add_flag(
          "--decode-weights", o.decode_weights,
-         "Decode quantised weights (GGUF blocks, AWQ, ...) to --dtype at load: more memory, slower decode, "
-         "and with BF16 dot products a faster prefill")
+         "Decode quantised weights (GGUF blocks, AWQ, ...) to --dtype at load: more memory, slower decode")
       ->group(group);
   app.add_option_function<std::string>(
          "--max-model-len",

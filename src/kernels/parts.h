@@ -12,7 +12,7 @@ struct KernelParts {
   const LinearKernel* linear[kNumWeightFormats] = {};  ///< in the order of WeightFormat
   const LinearKernel* int8_blocks = nullptr;           ///< array of all formats from kFirstInt8Block on
   const LinearKernel* blocks = nullptr;  ///< array of all formats from kFirstBlockFormat on, in their order
-  const LinearKernel* bf16_blocks = nullptr;             ///< the same with BF16 products; `blocks` if null
+  const LinearKernel* bf16_blocks = nullptr;             ///< the same with BF16 products; null: `blocks`
   const AttentionKernel* attention[kNumKvFormats] = {};  ///< in the order of KvFormat
   const ElementwiseKernels* elementwise = nullptr;
   const SamplingKernels* sampling = nullptr;

@@ -70,7 +70,7 @@ struct LinearShape {
   float x_scale = 0;   ///< of activations quantised with one fixed scale; 0: each row of x has its own
   int32_t x_zero = 0;  ///< zero point of those, in -128..127
   bool x_asymmetric = false;  ///< each row of x has a zero point of its own too (x_scale 0; W8A8 only)
-  // What W4A8 holds beside the integers, which are few enough for it to count:
+  // What 4-bit kernels hold or pass beside the integers, which are few enough for it to count (W4A8, W4A16):
   bool half_scales = false;  ///< every scale of the weights is exactly a float16
   bool has_zeros = false;    ///< the weights have zero points
 };
@@ -210,8 +210,8 @@ struct SamplingKernels {
 struct KernelTable {
   const char* isa;
   LinearKernel linear[kNumWeightFormats];
-  /// The weight-only formats where BF16 may be multiplied: weights and activations rounded to BF16 at levels
-  /// with such products, at others as in `linear`.
+  /// The weight-only formats where BF16 may be multiplied: activations rounded to BF16 at levels with such
+  /// products, at others as in `linear`.
   LinearKernel bf16_blocks[kNumBlockFormats];
   AttentionKernel attention[kNumKvFormats];
   ElementwiseKernels elementwise;

@@ -65,7 +65,7 @@ constexpr BlockFormat kBlockFormats[] = {
 /// chunks of 32, and for integers scales of float16's or bfloat16's precision.
 bool fits_block_kernel(const HostWeight& weight) {
   using kernels::WeightFormat;
-  if (weight.k % 32 || weight.group % 32) return false;
+  if (weight.group % 32) return false;
   if (weight.format == WeightFormat::kFP8) return true;
   const float* scales = weight.scales.as<float>();
   return std::all_of(scales, scales + weight.scales.shape.elements(),

@@ -380,6 +380,14 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::ValuesIn(isas())),
     case_name);
 
+// As users run them: float32 or BF16 products by --dtype, in chunks and batches.
+INSTANTIATE_TEST_SUITE_P(WeightOnly, GoldenTest,
+                         ::testing::Combine(::testing::Values("quantised/llama-w4a16-g32",
+                                                              "quantised/llama-w4a16-asym-g32",
+                                                              "quantised/llama-gptq-g32-actorder"),
+                                            ::testing::ValuesIn(isas())),
+                         case_name);
+
 INSTANTIATE_TEST_SUITE_P(
     WeightOnly, QuantisedTest,
     ::testing::Combine(::testing::Values("quantised/llama-w4a16-g32", "quantised/llama-w4a16-asym-g32",

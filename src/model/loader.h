@@ -20,7 +20,7 @@ namespace octavo {
 
 struct LoadOptions {
   /// Execution format of plain (F32, F16, BF16) weights, and of those that no kernel runs as stored: kF32 or
-  /// kBF16.
+  /// kBF16; with kBF16 weight-only formats may round activations to BF16 (KernelTable::bf16_blocks).
   kernels::WeightFormat dtype = kernels::WeightFormat::kBF16;
   std::optional<OnlineQuantisation> quantisation = {};  ///< of plain weights, as they are packed
   bool decode_weights = false;    ///< weights that a kernel would run as stored become dtype too

@@ -15,6 +15,7 @@ namespace {
 using namespace avx512;
 
 constexpr bool kSplitRows = true;
+constexpr int kDepth = 512;
 #include "kernels/avx512/bf16_blocks.inl"
 
 #include "kernels/amx/tile_ops.inl"
@@ -31,27 +32,22 @@ using Sums = float[kTileRows][kPanel];
 template <class F>
 constexpr bool kHasB = F::kMin || kTooMuch<F> != 0;
 
-/// Groups that one sum may hold.
-template <class F>
-int groups_of_sum(const LinearShape& shape) {
-  if (kHasB<F>) return 1;
-  const int64_t chunks = super_chunks<F>(shape);
-  return F::kSuper ? 1 : chunks % 4 == 0 ? 4 : chunks % 2 == 0 ? 2 : 1;
-}
-
-/// Up to kAtOnce sums of `of_sum` groups each, of the rows from `row` on.
-template <class F>
-OCTAVO_INLINE void multiply(const char* codes, const char* row, int64_t row_stride, int count, int of_sum,
-                            Sums* sums) {
-  each<kAtOnce>([&]<int s>() __attribute__((always_inline)) {
-    if (s >= count) return;
-    zero_tile<s>();
-    for (int g = s * of_sum; g < (s + 1) * of_sum; ++g) {
-      load_tile<4 + s % 2>(row + g * F::kGroup * 2, row_stride);
-      load_tile<6 + s % 2>(codes + g * F::kGroup * kPanel * 2, kTileBytes);
+/// Up to kAtOnce sums of kOfSum groups each, of the rows from `row` on. Their chains of products take turns:
+/// one alone would wait 52 cycles for each.
+template <class F, int kOfSum>
+OCTAVO_INLINE void multiply(const char* codes, const char* row, int64_t row_stride, int count, Sums* sums) {
+  each<kAtOnce>([&]<int s>() __attribute__((always_inline)) { zero_tile<s>(); });
+  each<kOfSum>([&]<int g>() __attribute__((always_inline)) {
+    each<kAtOnce>([&]<int s>() __attribute__((always_inline)) {
+      constexpr int kAt = s * kOfSum + g;
+      if (s >= count) return;
+      load_tile<4 + s % 2>(row + kAt * F::kGroup * 2, row_stride);
+      load_tile<6 + s % 2>(codes + kAt * F::kGroup * kPanel * 2, kTileBytes);
       DotBF16::dot<s, 4 + s % 2, 6 + s % 2>();
-    }
-    store_tile<s>(sums[s], kTileBytes);
+    });
+  });
+  each<kAtOnce>([&]<int s>() __attribute__((always_inline)) {
+    if (s < count) store_tile<s>(sums[s], kTileBytes);
   });
 }
 
@@ -62,19 +58,19 @@ struct Rows {
 };
 
 /// Adds `groups` groups to the results of rows, which wait in registers if kWhole: all of a tile.
-template <class F, bool kWhole>
-void run_groups(const Unpacked& w, const Rows& rows, int groups, int of_sum, float (*results)[kPanel]) {
+template <class F, int kOfSum, bool kWhole>
+void run_groups(const Unpacked& w, const Rows& rows, int groups, float (*results)[kPanel]) {
   alignas(64) Sums sums[kAtOnce];
   Vec kept[kTileRows];
   if constexpr (kWhole)
 #pragma GCC unroll 16
     for (int r = 0; r < kTileRows; ++r) kept[r] = load(results[r]);
-  for (int first = 0; first < groups; first += kAtOnce * of_sum) {
-    const int left = (groups - first) / of_sum, count = left < kAtOnce ? left : kAtOnce;
-    multiply<F>(w.codes + first * F::kGroup * kPanel * 2, rows.elements + first * F::kGroup * 2, rows.stride,
-                count, of_sum, sums);
+  for (int first = 0; first < groups; first += kAtOnce * kOfSum) {
+    const int left = (groups - first) / kOfSum, count = left < kAtOnce ? left : kAtOnce;
+    multiply<F, kOfSum>(w.codes + first * F::kGroup * kPanel * 2, rows.elements + first * F::kGroup * 2,
+                        rows.stride, count, sums);
     for (int s = 0; s < count; ++s) {
-      const int g = first + s * of_sum;
+      const int g = first + s * kOfSum;
       const Vec a = load(w.a[g]), least = F::kMin ? load(w.b[g]) : zero();
       const Vec b = kHasB<F> ? fma(a, set1(-kTooMuch<F>), least) : least;
       auto fold = [&](int r, Vec result) __attribute__((always_inline)) {
@@ -104,7 +100,7 @@ void finish(const LinearRun& a, int64_t n, int64_t row, const float* result) {
 }
 
 /// Rows [m0, m1), at most kBlockRows of them, for the panel of columns from n on.
-template <class F>
+template <class F, int kOfSum>
 void run_panel(const LinearRun& a, int64_t n, int64_t m0, int64_t m1) {
   constexpr int kOfChunk = kChunk / F::kGroup, kDepthChunks = kDepth / kChunk;
   alignas(64) float results[kBlockRows][kPanel];
@@ -112,7 +108,6 @@ void run_panel(const LinearRun& a, int64_t n, int64_t m0, int64_t m1) {
   const char* panel = static_cast<const char*>(a.packed) + n / kPanel * panel_bytes<F>(a.shape);
   const int64_t stride = row_bytes<F::kGroup>(a.shape), chunks = a.shape.k / kChunk, rows = m1 - m0;
   const char* prepared = static_cast<const char*>(a.prepared) + m0 * stride;
-  const int of_sum = groups_of_sum<F>(a.shape);
   __builtin_memset(results, 0, rows * sizeof *results);
   for (int64_t c0 = 0, c1; c0 < chunks; c0 = c1) {
     c1 = c0 + kDepthChunks < chunks ? c0 + kDepthChunks : chunks;
@@ -125,15 +120,16 @@ void run_panel(const LinearRun& a, int64_t n, int64_t m0, int64_t m1) {
                       headers + c0 * kOfChunk * static_cast<int64_t>(sizeof(GroupHeader)), stride,
                       static_cast<int>(rows - r < kTileRows ? rows - r : kTileRows)};
       if (tile.count == kTileRows)
-        run_groups<F, true>(unpacked, tile, groups, of_sum, results + r);
+        run_groups<F, kOfSum, true>(unpacked, tile, groups, results + r);
       else
-        run_groups<F, false>(unpacked, tile, groups, of_sum, results + r);
+        run_groups<F, kOfSum, false>(unpacked, tile, groups, results + r);
     }
   }
   for (int64_t r = 0; r < rows; ++r) finish(a, n, m0 + r, results[r]);
 }
 
-template <class F>
+/// kOfSum: groups that one sum holds.
+template <class F, int kOfSum>
 void run_tiles(const LinearRun& a) {
   const int64_t rows = a.m1 - a.m0, height = rows < kTileRows ? rows : kTileRows;
   TileConfig config;
@@ -145,15 +141,23 @@ void run_tiles(const LinearRun& a) {
   load_config(config);
   for (int64_t m0 = a.m0; m0 < a.m1; m0 += kBlockRows)
     for (int64_t n = a.n0; n < a.n1; n += kPanel)
-      run_panel<F>(a, n, m0, m0 + kBlockRows < a.m1 ? m0 + kBlockRows : a.m1);
+      run_panel<F, kOfSum>(a, n, m0, m0 + kBlockRows < a.m1 ? m0 + kBlockRows : a.m1);
   release_tiles();
 }
 
 template <class F>
+void run_format(const LinearRun& a) {
+  if constexpr (F::kSuper == 0 && !kHasB<F>) {
+    const int64_t chunks = super_chunks<F>(a.shape);
+    if (chunks % 4 == 0) return run_tiles<F, 4>(a);
+    if (chunks % 2 == 0) return run_tiles<F, 2>(a);
+  }
+  run_tiles<F, 1>(a);
+}
+
+template <class F>
 void run(const LinearRun& a) {
-  using Plain = typename Symmetric<F>::Format;
-  if (a.shape.has_zeros) return run_tiles<F>(a);
-  run_tiles<Plain>(a);
+  run_symmetric<F>(a, [&]<class G>() { run_format<G>(a); });
 }
 
 #include "kernels/generic/block_kernels.inl"

@@ -34,6 +34,4 @@ OCTAVO_INLINE Codes look_up(Codes codes, const uint8_t* table) {
   return (Codes)_mm256_shuffle_epi8(values, (__m256i)codes);
 }
 
-constexpr bool kPermutes = false;  // of 8 floats only
-template <class Ints>
-Vec permuted(const float* table, Ints x);
+constexpr bool kPermutes = false;  ///< VPERMPS has 8 floats here

@@ -8,6 +8,7 @@ namespace {
 using namespace avx512;
 
 constexpr bool kSplitRows = false;
+constexpr int kDepth = 256;
 #include "kernels/avx512/bf16_blocks.inl"
 
 // Units of linear_panel_blocks.inl: pairs of BF16.

@@ -1,4 +1,4 @@
-// Where a tile of M rows by several panels reads, for the int8 formats that have scales inside k. Include
+// Where a tile of M rows by several panels reads, for the formats that have scales inside k. Include
 // inside the folder's anonymous namespace, after prefetch.inl.
 template <int M>
 struct Cursor {

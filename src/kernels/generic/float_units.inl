@@ -1,8 +1,8 @@
 // What linear_panel_blocks.inl multiplies with float activations. Include inside the folder's anonymous
 // namespace, after float_blocks.inl.
-//   kPermutes, permuted(const float* table, Ints x)    one instruction picks from 16 floats by the lowest
+//   kPermutes    permuted(const float* table, Ints x), one instruction, picks from 16 floats by the lowest
 //   four
-//                                                      bits of each lane
+//                bits of each lane
 
 using Sum = Vec;               ///< and kVecs vectors of a panel's weights
 constexpr int kUnit = 1;       ///< inputs that one 32-bit lane multiplies
@@ -31,7 +31,7 @@ struct NibbleValues {
 template <class F>
 constexpr NibbleValues<F> kNibbleValues;
 
-/// The same of packed planes.
+/// Vector v of input u of a chunk's planes.
 template <class F>
 OCTAVO_INLINE Vec packed_unit(const char* planes, int u, int v) {
   const int lane = v * kLanes * 4;

@@ -45,6 +45,7 @@ template <int kGroup, bool kMin, int M>
   for (int g = 0; g < groups; ++g) {
     if constexpr (!kKeepResults) __asm__ volatile("" : : "r"(results) : "memory");
     at.hide();
+    // 6 bits a weight: of bytes the last quarter is left to the hardware.
     at.ahead.template turn<M, 1, kGroup * 12>(0);
     auto header = [&](int r) __attribute__((always_inline)) {
       return reinterpret_cast<const GroupHeader*>(at.row(r));
@@ -102,7 +103,8 @@ void finish_rows(int rows, const Tile& t, const Results* results) {
 }
 
 /// Adds C chunks to the results of M rows, whose records stand at `row`. Sums of several groups grow side by
-/// side: those of one would wait for each other's products (one row of W4A16: 31 instead of 17 ms on AVX2).
+/// side: those of one would wait for each other's products (two of one row of W4A16 took a fifth less time on
+/// AVX2; four did not fit its registers).
 template <class F, int M, int C>
 OCTAVO_INLINE void direct_chunks(const char* const (&heads)[C], const char* const (&chunks)[C],
                                  const char* row, int64_t row_stride, Vec (&result)[M][kVecs]) {
@@ -209,12 +211,14 @@ void run_panel(const LinearRun& a, int64_t n, int64_t m0, int64_t m1) {
 }
 
 template <class F>
-void run(const LinearRun& a) {
-  using Plain = typename Symmetric<F>::Format;
-  if constexpr (!__is_same(Plain, F))
-    if (!a.shape.has_zeros) return run<Plain>(a);
+void run_format(const LinearRun& a) {
   const int64_t cached = kCachedBytes / row_bytes<F::kGroup>(a.shape) / kMaxRows * kMaxRows;
   const int64_t rows = cached > kBlockRows ? kBlockRows : cached < 4 * kMaxRows ? 4 * kMaxRows : cached;
   for (int64_t m0 = a.m0; m0 < a.m1; m0 += rows)
     for (int64_t n = a.n0; n < a.n1; n += kPanel) run_panel<F>(a, n, m0, m0 + rows < a.m1 ? m0 + rows : a.m1);
+}
+
+template <class F>
+void run(const LinearRun& a) {
+  run_symmetric<F>(a, [&]<class G>() { run_format<G>(a); });
 }

@@ -1,5 +1,5 @@
-// Where a tile of an int8 format ends: y = value + (addend + bias). Include inside the folder's anonymous
-// namespace after vec.h's operations and Tile (y, ldy, bias, add, columns).
+// Where a tile of an int8 or block format ends: y = value + (addend + bias). Include inside the folder's
+// anonymous namespace after vec.h's operations and Tile (y, ldy, bias, add, columns).
 
 /// Whole: all V vectors are whole ones. A masked store of AVX2 takes 12 cycles of Zen 4 where a plain one
 /// takes one: 3 % of a tile of W4A8 with a k of 2048.

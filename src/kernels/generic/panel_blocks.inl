@@ -1,6 +1,9 @@
 // Packed weights of formats whose weight is a code + b, with a and b of its group of 32 or 16 inputs. Include
 // inside the folder's anonymous namespace, after vec.h and codes.inl, and
 //   byte_of(i)    which of four bytes holds the code of input i of four
+//   kE4m3Scale    what FP8's scales are multiplied by
+// A format has kLow and kHigh bits of codes in its planes; its values need kBits (more than the codes where
+// they are looked up) and are kBias too much, of which a weight's b knows nothing.
 //
 // A panel of 16 output columns is a run of superblocks: the head of their blocks and chunks. A chunk is 32
 // inputs: scales, then planes of codes. Bytes [4][16] of codes of 4 inputs stand in the lowest bits of 64
@@ -187,14 +190,13 @@ struct SymmetricW4A16 : W4A16 {
     a = load_split<0xe0>(head + 2 * c, head + 2 * kPanel + c);
   }
 };
-template <class F>
-struct Symmetric {
-  using Format = F;
-};
-template <>
-struct Symmetric<W4A16> {
-  using Format = SymmetricW4A16;
-};
+/// run<format>(), where the format is what the shape's weights have: zero points or none.
+template <class F, class Run>
+void run_symmetric(const LinearRun& a, const Run& run) {
+  if constexpr (__is_same(F, W4A16))
+    if (!a.shape.has_zeros) return run.template operator()<SymmetricW4A16>();
+  run.template operator()<F>();
+}
 
 /// The upper 16 bits of the scale [16], bytes [16] of its next 8, the zeros [16].
 struct W8A16 : FormatDefaults {
@@ -289,7 +291,7 @@ void pack(const WeightRows& rows, int64_t n0, int64_t n1, const LinearShape& sha
     char* panel = static_cast<char*>(packed) + first / kPanel * panel_bytes<F>(shape);
     __builtin_memset(panel, 0, panel_bytes<F>(shape));
     for (int c = 0; c < kPanel && first + c < n1; ++c) {
-      const int64_t row = first + c - n0, groups = shape.k / (shape.group ? shape.group : shape.k);
+      const int64_t row = first + c - n0, groups = shape.k / shape.group;
       Source source{};
       if (rows.blocks)
         source.blocks = reinterpret_cast<const uint8_t*>(rows.blocks) + row * rows.block_row_bytes;

@@ -157,6 +157,62 @@ TEST(BlockKernels, Int8WeightsOnly) {
   expect_decoded_weights(weight);
 }
 
+/// A layer "m" of 8 outputs in compressed-tensors' mxfp4-pack-quantized form.
+struct Mxfp4Layer {
+  static constexpr int64_t kInputs = 96;
+  std::vector<uint8_t> packed = std::vector<uint8_t>(8 * kInputs / 2),
+                       scales = std::vector<uint8_t>(8 * kInputs / 32);
+
+  Mxfp4Layer() {
+    std::mt19937 gen(3);
+    for (uint8_t& v : packed) v = static_cast<uint8_t>(gen());
+    for (uint8_t& v : scales) v = static_cast<uint8_t>(110 + gen() % 20);
+  }
+  HostWeight load(int64_t group = 32) const {
+    Checkpoint checkpoint("folder");
+    checkpoint.add({{"m.weight_packed", DType::kU8, {8, kInputs / 2}, "file"},
+                    reinterpret_cast<const std::byte*>(packed.data()),
+                    0});
+    checkpoint.add({{"m.weight_scale", DType::kU8, {8, kInputs / 32}, "file"},
+                    reinterpret_cast<const std::byte*>(scales.data()),
+                    0});
+    ModelConfig config;
+    config.origin = "config.json";
+    auto json = nlohmann::json::parse(R"({
+      "quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized", "config_groups": {"g": {
+        "targets": ["Linear"], "weights": {"num_bits": 4, "type": "float", "strategy": "group",
+        "symmetric": true}, "input_activations": {"num_bits": 4, "type": "float", "strategy": "group",
+        "dynamic": true, "group_size": 32}}}})");
+    json["config_groups"]["g"]["weights"]["group_size"] = group;
+    config.quantization = std::make_shared<nlohmann::json>(json);
+    return linear_weight(checkpoint, config, "m", 8, kInputs);
+  }
+};
+
+TEST(BlockKernels, CompressedTensorsMxfp4) {
+  const Mxfp4Layer layer;
+  HostWeight weight = layer.load();
+  EXPECT_EQ(weight.format, WeightFormat::kMXFP4);
+  const Rows rows(weight);
+  const float values[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};  // OCP Microscaling Formats 1.0, E2M1
+  for (int64_t row = 0; row < 8; ++row)
+    for (int64_t j = 0; j < Mxfp4Layer::kInputs; ++j) {
+      const int byte = layer.packed[(row * Mxfp4Layer::kInputs + j) / 2],
+                code = j % 2 ? byte >> 4 : byte & 15;
+      const int exponent = layer.scales[row * Mxfp4Layer::kInputs / 32 + j / 32] - 127;
+      const float want = std::ldexp(values[code & 7], exponent) * (code & 8 ? -1.0f : 1.0f);
+      ASSERT_EQ(rows.plain.values[row * Mxfp4Layer::kInputs + j], want) << row << ", " << j;
+    }
+  expect_decoded_weights(weight);
+}
+
+TEST(BlockKernels, CompressedTensorsMxfp4RefusesWhatItIsNot) {
+  Mxfp4Layer layer;
+  EXPECT_THROW(layer.load(16), Error);
+  layer.scales[5] = 255;
+  EXPECT_THROW(layer.load(), Error);
+}
+
 // What a kernel could not hold exactly is decoded instead: scales of more than float16's precision, inputs
 // that are no whole chunks.
 TEST(BlockKernels, WhatDoesNotFitIsDecoded) {

@@ -1,6 +1,7 @@
 // compressed-tensors (github.com/vllm-project/compressed-tensors): config_groups with targets, an ignore
-// list, and the formats int-quantized, pack-quantized and float-quantized.
+// list, and the formats int-quantized, pack-quantized, float-quantized and mxfp4-pack-quantized.
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "load/json.h"
@@ -62,6 +63,36 @@ void load_packed(Checkpoint& checkpoint, const QuantScheme& scheme, const std::s
   out.reader = read_packed;
 }
 
+/// U8 [n, k/2]: codes of FP4, the even input in the low nibble.
+void read_mxfp4(const HostWeight& weight, int64_t n0, int64_t n1, std::byte* scratch,
+                kernels::WeightRows& rows) {
+  int8_t* q = reinterpret_cast<int8_t*>(scratch);
+  rows.q = q;
+  const auto* from = weight.values.as<uint8_t>() + n0 * weight.k / 2;
+  for (int64_t i = 0; i < (n1 - n0) * weight.k / 2; ++i) {
+    *q++ = static_cast<int8_t>(from[i] & 15);
+    *q++ = static_cast<int8_t>(from[i] >> 4);
+  }
+}
+
+/// weight_scale U8 [n, k/32]: 2^(e - 127), 255 being NaN (OCP Microscaling Formats 1.0).
+void load_mxfp4(Checkpoint& checkpoint, const QuantScheme&, const std::string& prefix, HostWeight& out) {
+  const int64_t groups = out.k / out.group;
+  out.values = checkpoint.require(prefix + ".weight_packed", {out.n, out.k / 2});
+  const TensorView stored = checkpoint.require(prefix + ".weight_scale", {out.n, groups});
+  if (out.values.dtype != DType::kU8 || stored.dtype != DType::kU8)
+    throw Error(checkpoint.origin(), ": tensors of '", prefix, "' are not U8");
+  float* scales = reinterpret_cast<float*>(allocate(out, out.n * groups * sizeof(float)));
+  for (int64_t i = 0; i < out.n * groups; ++i) {
+    const int exponent = stored.as<uint8_t>()[i];
+    if (exponent == 255) throw Error(checkpoint.origin(), ": tensor '", prefix, ".weight_scale' holds a NaN");
+    scales[i] = std::ldexp(1.0f, exponent - 127);
+  }
+  out.scales = {DType::kF32, {out.n, groups}, reinterpret_cast<std::byte*>(scales)};
+  out.element = Element::kE2M1;
+  out.reader = read_mxfp4;
+}
+
 [[noreturn]] void refuse(const std::string& origin, const std::string& what) {
   throw Error(origin, ": compressed-tensors ", what, " is not supported");
 }
@@ -102,6 +133,12 @@ void parse_group(const json& group_json, const std::string& default_format, cons
   out.symmetric = weights.boolean({"symmetric"}, true);
   out.group = group_of(weights, origin);
   out.act_order = weights.text({"actorder"}, "") == "group";
+  if (format == "mxfp4-pack-quantized") {  // activations of 4 bits, if it asks for them, stay floats
+    if (type != "float" || out.bits != 4 || out.group != 32) refuse(origin, "MXFP4 but in groups of 32");
+    out.load = load_mxfp4;
+    out.format = kernels::WeightFormat::kMXFP4;
+    return;
+  }
   parse_activations(group, origin, out);
   const bool float_input = out.activations == QuantScheme::Activations::kFloat;
   if (type == "float" && out.bits == 8) {

@@ -11,7 +11,7 @@ namespace octavo {
 /// is.
 void use_int8_activations(HostWeight& weight);
 
-/// GGUF's blocks with linear codes run with the same codes and scales, and activations rounded to int8 with a
+/// GGUF's blocks (but IQ4_NL) run with the same codes and scales, and activations rounded to int8 with a
 /// scale for every 32 inputs: Q8_0 becomes Q8A8, Q4_0 Q4A8, Q4_K Q4_KA8 and so on. (llama.cpp rounds them
 /// too.) Anything else stays as it is.
 void use_int8_blocks(HostWeight& weight);
