@@ -26,14 +26,8 @@ struct Table {
 template <class F>
 constexpr Table table_of() {
   Table out{};
-  for (int i = 0; i < 32; ++i) {
-    int value = i % 16 - F::kBias;
-    if constexpr (F::kLookedUp) {
-      const int byte = F::kTable[i % 16];
-      value = F::kValues == Values::kSigned ? static_cast<int8_t>(byte) : byte - F::kBias;
-    }
-    out.values[i] = static_cast<uint16_t>(__builtin_bit_cast(uint32_t, static_cast<float>(value)) >> 16);
-  }
+  for (int i = 0; i < 32; ++i)
+    out.values[i] = static_cast<uint16_t>(bits_of(static_cast<float>(nibble_value<F>(i % 16))) >> 16);
   return out;
 }
 template <class F>

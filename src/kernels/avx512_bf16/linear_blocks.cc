@@ -25,8 +25,6 @@ template <class F>
 OCTAVO_INLINE Vec packed_unit(const char* planes, int u, int) {
   return {(__m512)pair_of<F>(planes, u, 0)};
 }
-OCTAVO_INLINE Vec start_of(const GroupHeader* header) { return broadcast(&header->start); }
-OCTAVO_INLINE Vec value_of(Vec sum, const GroupHeader*) { return sum; }
 OCTAVO_INLINE void dot_row(Vec* sum, const uint32_t* x, const Vec* weights) {
   __asm__("vdpbf16ps %1%{1to16%}, %2, %0" : "+v"(sum->v) : "m"(*x), "v"(weights->v));
 }

@@ -28,13 +28,12 @@ using Floats = float __attribute__((vector_size(kLanes * 4)));
 /// As plane_codes, of bytes `odd` and `odd` + 2 of the four of quad j, in 16 bits each.
 template <int kBits, int kTo>
 OCTAVO_INLINE Codes half_codes(const char* plane, int j, int odd, int lane) {
-  constexpr int kQuads = 8 / kBits;
-  constexpr uint16_t kMask = ((1 << kBits) - 1) << kTo;
-  Codes x;
-  __builtin_memcpy(&x, plane + j / kQuads * kQuadBytes + lane, sizeof x);
-  const int shift = j % kQuads * kBits + 8 * odd - kTo;
-  x = shift >= 0 ? x >> shift : x << -shift;
-  return x & kMask;
+  return plane_lanes<kBits>(plane, j, lane, 8 * odd - kTo, kByteMask<kBits, kTo>);
+}
+
+/// The BF16 of two floats that are such, in one lane.
+OCTAVO_INLINE Codes joined(Floats low, Floats high) {
+  return (Codes)(((Ints)low >> 16 & 0xffff) | ((Ints)high & static_cast<int32_t>(0xffff0000u)));
 }
 
 /// The byte at the top of each lane.
@@ -71,9 +70,7 @@ OCTAVO_INLINE Codes pair_of(const char* planes, int u, int lane) {
   if constexpr (OwnPair<F>::kHas) {
     return OwnPair<F>::get(planes, j, odd, lane);
   } else if constexpr (F::kValues != Values::kCodes) {
-    const Ints low = (Ints)byte_value<F>(planes, j, odd, lane),
-               high = (Ints)byte_value<F>(planes, j, odd + 2, lane);
-    return (Codes)((low >> 16 & 0xffff) | (high & static_cast<int32_t>(0xffff0000u)));
+    return joined(byte_value<F>(planes, j, odd, lane), byte_value<F>(planes, j, odd + 2, lane));
   } else {
     constexpr int kTo = 7 - F::kBits;
     Codes x;
@@ -105,8 +102,7 @@ template <class F>
 OCTAVO_INLINE Codes stored_pair(const char* planes, int u, int lane) {
   const Codes pair = pair_of<F>(planes, u, lane);
   if constexpr (kOffsetInSum || kTooMuch<F> == 0) return pair;
-  const Ints low = (Ints)exact_half<F>(pair, false), high = (Ints)exact_half<F>(pair, true);
-  return (Codes)((low >> 16 & 0xffff) | high);  // small integers: the low half is zero
+  return joined(exact_half<F>(pair, false), exact_half<F>(pair, true));
 }
 
 struct Unpacked : UnpackedScales<kDepth / 16> {
@@ -116,20 +112,9 @@ struct Unpacked : UnpackedScales<kDepth / 16> {
 /// Chunks [c0, c1) of a panel.
 template <class F>
 void unpack(const char* panel, int64_t c0, int64_t c1, const LinearShape& shape, Unpacked& to) {
-  int group = 0;
-  char* codes = to.codes;
-  each_chunk<F>(
-      panel, c0, c1, shape, [&](const char* head, const char* chunk) __attribute__((always_inline)) {
-        unpack_scales<F>(head, chunk, group, to);
-#pragma GCC unroll 4
-        for (int lane = 0; lane < kQuadBytes; lane += static_cast<int>(sizeof(Codes)))
-#pragma GCC unroll 16
-          for (int u = 0; u < kChunk / 2; ++u) {
-            const Codes x = stored_pair<F>(chunk + F::kScaleBytes, u, lane);
-            __builtin_memcpy(codes + u * kQuadBytes + lane, &x, sizeof x);
-          }
-        group += kChunk / F::kGroup;
-        codes += kChunk * kPanel * 2;
+  unpack_units<F, kChunk / 2>(
+      panel, c0, c1, shape, to, [](const char* planes, int u, int lane) __attribute__((always_inline)) {
+        return stored_pair<F>(planes, u, lane);
       });
 }
 
@@ -138,6 +123,9 @@ void unpack(const char* panel, int64_t c0, int64_t c1, const LinearShape& shape,
 struct GroupHeader {
   float start, sum;
 };
+OCTAVO_INLINE Vec start_of(const GroupHeader* header) { return broadcast(&header->start); }
+OCTAVO_INLINE Vec value_of(Vec sum, const GroupHeader*) { return sum; }
+
 /// Of a row: records of header and Elements; or (kSplitRows) all Elements, which then lie in whole lines, and
 /// the headers behind them, in an odd number of lines so that rows do not share a set of L1.
 template <int kGroup>

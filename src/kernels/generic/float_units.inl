@@ -1,8 +1,7 @@
 // What linear_panel_blocks.inl multiplies with float activations. Include inside the folder's anonymous
 // namespace, after float_blocks.inl.
-//   kPermutes    permuted(const float* table, Ints x), one instruction, picks from 16 floats by the lowest
-//   four
-//                bits of each lane
+// Where kPermutes, permuted(const float* table, Ints x) picks from 16 floats by the lowest four bits of each
+// lane, in one instruction.
 
 using Sum = Vec;               ///< and kVecs vectors of a panel's weights
 constexpr int kUnit = 1;       ///< inputs that one 32-bit lane multiplies
@@ -21,11 +20,7 @@ template <class F>
 struct NibbleValues {
   alignas(64) float of[16] = {};
   constexpr NibbleValues() {
-    for (int i = 0; i < 16; ++i)
-      if constexpr (!F::kLookedUp)
-        of[i] = i - F::kBias;
-      else
-        of[i] = F::kValues == Values::kSigned ? static_cast<int8_t>(F::kTable[i]) : F::kTable[i] - F::kBias;
+    for (int i = 0; i < 16; ++i) of[i] = nibble_value<F>(i);
   }
 };
 template <class F>
@@ -50,8 +45,6 @@ OCTAVO_INLINE Vec packed_unit(const char* planes, int u, int v) {
   __builtin_memcpy(&vec, &out, sizeof vec);
   return vec;
 }
-OCTAVO_INLINE Vec start_of(const GroupHeader* header) { return broadcast(&header->start); }
-OCTAVO_INLINE Vec value_of(Vec sum, const GroupHeader*) { return sum; }
 OCTAVO_INLINE void dot_row(Vec* sum, const uint32_t* x, const Vec* weights) {
 #pragma GCC unroll 8
   for (int v = 0; v < kVecs; ++v) fma_broadcast_into(sum[v], reinterpret_cast<const float*>(x), weights[v]);

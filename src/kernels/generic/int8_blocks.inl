@@ -28,20 +28,9 @@ struct Unpacked : UnpackedScales<kDepth / 16> {
 /// Chunks [c0, c1) of a panel.
 template <class F>
 void unpack(const char* panel, int64_t c0, int64_t c1, const LinearShape& shape, Unpacked& to) {
-  int group = 0;
-  char* codes = to.codes;
-  each_chunk<F>(
-      panel, c0, c1, shape, [&](const char* head, const char* chunk) __attribute__((always_inline)) {
-        unpack_scales<F>(head, chunk, group, to);
-#pragma GCC unroll 4
-        for (int lane = 0; lane < kQuadBytes; lane += static_cast<int>(sizeof(Codes)))
-#pragma GCC unroll 8
-          for (int j = 0; j < kChunk / 4; ++j) {
-            const Codes x = quad_codes<F>(chunk + F::kScaleBytes, j, lane);
-            __builtin_memcpy(codes + j * kQuadBytes + lane, &x, sizeof x);
-          }
-        group += kChunk / F::kGroup;
-        codes += kChunk * kPanel;
+  unpack_units<F, kChunk / 4>(
+      panel, c0, c1, shape, to, [](const char* planes, int u, int lane) __attribute__((always_inline)) {
+        return quad_codes<F>(planes, u, lane);
       });
 }
 

@@ -25,7 +25,7 @@ enum class Values : uint8_t {
   kE4m3,
 };
 
-uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
+constexpr uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
 
 /// One row of a weight.
 struct Source {
@@ -190,6 +190,7 @@ struct SymmetricW4A16 : W4A16 {
     a = load_split<0xe0>(head + 2 * c, head + 2 * kPanel + c);
   }
 };
+
 /// run<format>(), where the format is what the shape's weights have: zero points or none.
 template <class F, class Run>
 void run_symmetric(const LinearRun& a, const Run& run) {
@@ -231,6 +232,15 @@ struct FP8 : FormatDefaults {
     a = load(reinterpret_cast<const float*>(head) + c);
   }
 };
+
+/// The weight that a code of 4 bits stands for.
+template <class F>
+constexpr int nibble_value(int code) {
+  if constexpr (!F::kLookedUp)
+    return code - F::kBias;
+  else
+    return F::kValues == Values::kSigned ? static_cast<int8_t>(F::kTable[code]) : F::kTable[code] - F::kBias;
+}
 
 // ---- packing
 
@@ -307,16 +317,24 @@ void pack(const WeightRows& rows, int64_t n0, int64_t n1, const LinearShape& sha
 
 using Codes = uint16_t __attribute__((vector_size(kLanes * 4)));
 
-/// Codes of quad j in a plane of kBits, at bit kTo of their bytes; `lane` bytes from the first column on.
-template <int kBits, int kTo>
-OCTAVO_INLINE Codes plane_codes(const char* plane, int j, int lane) {
+/// The 16-bit lanes of quad j in a plane of kBits, moved down by as many bits more than bring its codes to
+/// bit 0, and masked; `lane` bytes from the first column on.
+template <int kBits>
+OCTAVO_INLINE Codes plane_lanes(const char* plane, int j, int lane, int more, int mask) {
   constexpr int kQuads = 8 / kBits;
-  constexpr uint16_t kMask = ((1 << kBits) - 1) << kTo;
   Codes x;
   __builtin_memcpy(&x, plane + j / kQuads * kQuadBytes + lane, sizeof x);
-  const int shift = j % kQuads * kBits - kTo;
+  const int shift = j % kQuads * kBits + more;
   x = shift >= 0 ? x >> shift : x << -shift;  // what crosses bytes is masked
-  return x & static_cast<uint16_t>(kMask | kMask << 8);
+  return x & static_cast<uint16_t>(mask);
+}
+template <int kBits, int kTo>
+constexpr int kByteMask = ((1 << kBits) - 1) << kTo;
+
+/// Its codes, at bit kTo of their bytes.
+template <int kBits, int kTo>
+OCTAVO_INLINE Codes plane_codes(const char* plane, int j, int lane) {
+  return plane_lanes<kBits>(plane, j, lane, -kTo, kByteMask<kBits, kTo> * 0x101);
 }
 
 /// Codes of quad j of a chunk as bytes.
@@ -367,4 +385,25 @@ OCTAVO_INLINE void unpack_scales(const char* head, const char* chunk, int group,
       store(to.a[group + g] + c, a);
       if constexpr (F::kMin) store(to.b[group + g] + c, b);
     }
+}
+
+/// Chunks [c0, c1) of a panel, each as kUnits times 64 bytes: unit(planes, u, lane) gives some of them.
+template <class F, int kUnits, class Unpacked, class Unit>
+OCTAVO_INLINE void unpack_units(const char* panel, int64_t c0, int64_t c1, const LinearShape& shape,
+                                Unpacked& to, const Unit& unit) {
+  int group = 0;
+  char* codes = to.codes;
+  each_chunk<F>(
+      panel, c0, c1, shape, [&](const char* head, const char* chunk) __attribute__((always_inline)) {
+        unpack_scales<F>(head, chunk, group, to);
+#pragma GCC unroll 4
+        for (int lane = 0; lane < kQuadBytes; lane += static_cast<int>(sizeof(Codes)))
+#pragma GCC unroll 16
+          for (int u = 0; u < kUnits; ++u) {
+            const Codes x = unit(chunk + F::kScaleBytes, u, lane);
+            __builtin_memcpy(codes + u * kQuadBytes + lane, &x, sizeof x);
+          }
+        group += kChunk / F::kGroup;
+        codes += kUnits * kQuadBytes;
+      });
 }
